@@ -1,0 +1,1 @@
+"""Acoustic features to PCM, in windows of a few fixed sizes."""
