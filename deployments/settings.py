@@ -1,0 +1,73 @@
+"""What an operator can tune in a stage while it runs: the ``user_config`` of its deployment.
+
+Strict: an unknown key is an error, since Serve itself drops unknown keys without a word.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Edges = Annotated[list[int], Field(min_length=1)]
+
+
+class Strict(BaseModel):
+    """A settings block that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StageSettings(Strict):
+    """What every stage has."""
+
+    threads: int = Field(1, ge=1, description="Threads of one replica's compute. More replicas scale better "
+                         "than more threads; keep it at or under num_cpus.")
+    stuck_after_s: float = Field(120.0, gt=0, description="A batch that computes longer than this makes the "
+                                 "replica unhealthy, and Ray replaces it.")
+
+
+class FrontendSettings(StageSettings):
+    """The text frontend."""
+
+    longest_utterance: int = Field(240, ge=40, le=400, description="Symbols (phonemes, spaces, punctuation) "
+                                   "in one utterance at most; longer sentences are cut at clauses.")
+
+
+class BatchSettings(StageSettings):
+    """A stage that batches."""
+
+    wait_s: float = Field(0.0, ge=0, le=0.3, description="How long an item waits for company. 0 still "
+                          "batches under load: a batch is formed when the compute thread is free.")
+
+
+class AcousticSettings(BatchSettings):
+    """An acoustic model."""
+
+    bucket_edges: Edges = Field([20, 40, 60, 80, 100, 120, 160, 240], description="Upper edges of the length "
+                                "buckets, in symbols. A last bucket up to the model's own limit is implied.")
+    padded_symbols_cap: int = Field(480, ge=1, description="Symbols in one batch at most, padding included: "
+                                    "memory of a batch against throughput.")
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        return _check_ascending(self, "bucket_edges", self.bucket_edges)
+
+
+class VocoderSettings(BatchSettings):
+    """A vocoder."""
+
+    window_sizes: Edges = Field([40, 80, 160, 320], description="Window sizes in frames (hibari: 80 a second). "
+                                "The smallest makes the first sound; the largest sets memory, and how long a "
+                                "first sound can have to wait for compute.")
+    padded_frames_cap: int = Field(320, ge=1, description="Frames in one batch at most, padding included.")
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        return _check_ascending(self, "window_sizes", self.window_sizes)
+
+
+def _check_ascending(settings: Any, name: str, edges: list[int]) -> Any:
+    if edges != sorted(set(edges)) or edges[0] < 1:
+        raise ValueError(f"{name} must ascend from 1 or more: {edges}")
+    return settings
