@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import contextvars
 import heapq
 import itertools
 import time
@@ -112,10 +113,15 @@ class BucketedBatcher(Generic[Item, Result]):
         """The item's result. Cancelling the caller frees the item's place."""
         edge = self.bucket_of(length)
         if self._drainer is None:
-            self._drainer = asyncio.get_running_loop().create_task(self._drain())
+            # In a context of its own: the first caller's request id is not every batch's.
+            self._drainer = asyncio.get_running_loop().create_task(self._drain(), context=contextvars.Context())
         job = _Job(need, next(self._order), item, length, edge, time.monotonic(),
                    asyncio.get_running_loop().create_future())
-        await self._gathering[edge](job)      # by position: serve.batch dies on keywords (ray#66140)
+        try:
+            await self._gathering[edge](job)      # by position: serve.batch dies on keywords (ray#66140)
+        except asyncio.CancelledError:
+            job.done.cancel()                     # it may have been offered already
+            raise
         result: Result = await job.done
         return result
 

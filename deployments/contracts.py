@@ -97,6 +97,10 @@ class AcousticNetwork(Protocol):
 
     max_symbols: int
 
+    def set_threads(self, threads: int) -> None:
+        """Use this many threads for compute."""
+        ...
+
     def forward(self, padded_symbols: int, items: Sequence[SpeechItem]) -> list[AcousticFeatures]:
         """Features of a batch, each item padded to ``padded_symbols``; every item's result is what it would
         be alone."""
@@ -110,6 +114,14 @@ class VocoderNetwork(Protocol):
     samples_per_frame: int
     context_frames: int
     """Frames recomputed on each side of a window, so that joined windows equal the whole pass."""
+
+    def set_threads(self, threads: int) -> None:
+        """Use this many threads for compute."""
+        ...
+
+    def silence(self, frames: int) -> AcousticFeatures:
+        """Features of this many frames to warm up with."""
+        ...
 
     def open(self, features: AcousticFeatures) -> object:
         """An utterance's features made ready to be cut into windows."""

@@ -1,0 +1,132 @@
+"""What every replica shares: settings that change while it runs, one compute thread, health and metrics."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+from ray.serve import metrics
+
+from deployments.batching import BatchReport
+from deployments.memory import peak_resident_bytes, reserved_bytes, resident_bytes
+from deployments.settings import StageSettings
+
+log = logging.getLogger("ray.serve")
+
+Settings = TypeVar("Settings", bound=StageSettings)
+
+MEMORY_SAMPLE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StageStatus:
+    """One replica's state, as the front and the tools ask for it."""
+
+    stage: str
+    resident_bytes: int
+    peak_bytes: int
+    reserved_bytes: int | None
+    batches: int
+    items: int
+    compute_s: float
+    padded_share: float
+    """Share of all padded cost so far that held nothing."""
+    queued: int
+
+
+class Stage(Generic[Settings]):
+    """Base of the stage deployments. A subclass names its ``settings_type`` and implements :meth:`apply`."""
+
+    settings_type: type[Settings]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.settings: Settings | None = None
+        self._batches = self._items = 0
+        self._cost = self._padded_cost = self._compute_s = 0.0
+        self._sampled_s = 0.0
+        tags = {"stage": name}
+        self._metrics: dict[str, Any] = {}
+        for kind, key, description, boundaries in _METRICS:
+            arguments = {"boundaries": boundaries} if boundaries else {}
+            metric = kind(f"cosyserve_{key}", description=description, tag_keys=("stage",), **arguments)
+            metric.set_default_tags(tags)
+            self._metrics[key] = metric
+
+    def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """Serve calls this before the replica takes work, and whenever ``user_config`` changes.
+
+        Raises ValueError that names every bad key; the replica then keeps, or never leaves, its old settings.
+        """
+        try:
+            settings = self.settings_type.model_validate(user_config)
+        except ValidationError as error:
+            raise ValueError(f"user_config of {self.name}: {error}") from error
+        self.apply(settings)
+        self.settings = settings
+        log.info("%s: %s", self.name, settings.model_dump_json())
+
+    def apply(self, settings: Settings) -> None:
+        """Make the settings hold, warming up what they bring."""
+        raise NotImplementedError
+
+    def queued(self) -> int:
+        """Items that wait for compute."""
+        return 0
+
+    def computing_for_s(self) -> float:
+        """How long the work under way has been computing."""
+        return 0.0
+
+    def check_health(self) -> None:
+        """Serve calls this every few seconds; raising makes it replace the replica."""
+        if self.settings and self.computing_for_s() > self.settings.stuck_after_s:
+            raise RuntimeError(f"{self.name}: one batch has been computing for {self.computing_for_s():.0f} s")
+        self._sample_memory()
+
+    async def status(self) -> StageStatus:
+        """This replica's state; answering at all means that it can speak, since start-up warms it up."""
+        return StageStatus(
+            stage=self.name, resident_bytes=resident_bytes(), peak_bytes=peak_resident_bytes(),
+            reserved_bytes=reserved_bytes(), batches=self._batches, items=self._items,
+            compute_s=self._compute_s, padded_share=1 - self._cost / self._padded_cost if self._padded_cost else 0.0,
+            queued=self.queued())
+
+    def report(self, batch: BatchReport) -> None:
+        """Count a batch."""
+        padded = batch.edge * batch.items
+        self._batches += 1
+        self._items += batch.items
+        self._compute_s += batch.compute_s
+        self._padded_cost += padded
+        self._cost += padded * (1 - batch.padded_share)
+        self._metrics["batch_items"].observe(batch.items)
+        self._metrics["batch_padded_share"].observe(batch.padded_share)
+        self._metrics["batch_wait_seconds"].observe(batch.wait_s)
+        self._metrics["batch_compute_seconds"].observe(batch.compute_s)
+        self._metrics["queued_items"].set(batch.queued)
+        if time.monotonic() - self._sampled_s > MEMORY_SAMPLE_S:
+            self._sample_memory()
+
+    def _sample_memory(self) -> None:
+        self._sampled_s = time.monotonic()
+        self._metrics["resident_bytes"].set(resident_bytes())
+        self._metrics["peak_resident_bytes"].set(peak_resident_bytes())
+        self._metrics["reserved_bytes"].set(reserved_bytes() or 0)
+
+
+_SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
+_METRICS: list[tuple[Any, str, str, list[float] | None]] = [
+    (metrics.Histogram, "batch_items", "Items in a batch.", [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]),
+    (metrics.Histogram, "batch_padded_share", "Share of a batch's padded cost that held nothing.",
+     [0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75]),
+    (metrics.Histogram, "batch_wait_seconds", "Longest wait in a batch before its compute began.", _SECONDS),
+    (metrics.Histogram, "batch_compute_seconds", "Compute time of a batch.", _SECONDS),
+    (metrics.Gauge, "queued_items", "Items that wait for compute.", None),
+    (metrics.Gauge, "resident_bytes", "Resident size of the replica's process.", None),
+    (metrics.Gauge, "peak_resident_bytes", "Largest resident size so far.", None),
+    (metrics.Gauge, "reserved_bytes", "Reserved for the replica (ray_actor_options.memory); 0 for none.", None),
+]
