@@ -109,9 +109,12 @@ class BucketedBatcher(Generic[Item, Result]):
             raise TooLarge(f"an item of length {length} is longer than this stage takes ({self.edges[-1]})")
         return self.edges[index]
 
-    async def submit(self, item: Item, length: int, need: Need) -> Result:
-        """The item's result. Cancelling the caller frees the item's place."""
-        edge = self.bucket_of(length)
+    async def submit(self, item: Item, length: int, need: Need, edge: int | None = None) -> Result:
+        """The item's result. Cancelling the caller frees the item's place.
+
+        ``edge`` names the bucket where the caller planned by the edges of a moment ago.
+        """
+        edge = self.bucket_of(length) if edge is None else edge
         if self._drainer is None:
             # In a context of its own: the first caller's request id is not every batch's.
             self._drainer = asyncio.get_running_loop().create_task(self._drain(), context=contextvars.Context())

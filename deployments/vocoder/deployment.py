@@ -75,15 +75,14 @@ class VocoderStage(Stage[VocoderSettings]):
         due_s = need.due_s if need.later else time.time()
         pending: deque[asyncio.Task[bytes]] = deque()
         try:
-            for start, frames, size in plan(features.frames, batcher.edges, network.context_frames,
-                                            first_small=not need.later):
-                if start < first_frame:
-                    continue
+            for offset, frames, size in plan(features.frames - first_frame, batcher.edges,
+                                             network.context_frames, first_small=not need.later):
                 if len(pending) == WINDOWS_IN_FLIGHT:
                     yield await pending.popleft()
+                start = first_frame + offset
                 needed = need if start == 0 and not need.later else Need(True, due_s + start / frames_per_s)
-                pending.append(asyncio.ensure_future(
-                    batcher.submit(Window(source, start, frames, size), size, needed)))
+                window = Window(source, start, frames, size)
+                pending.append(asyncio.ensure_future(batcher.submit(window, frames, needed, edge=size)))
             while pending:
                 yield await pending.popleft()
         finally:
