@@ -32,6 +32,17 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A page of a text to be read."""
+
+    text: str
+    start: int
+    """In characters."""
+    most: int
+    """Utterances at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class TextPage:
     """Some of a text's utterances, in order: the frontend works a page at a time, so that the first sound
     never waits for the last word."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 from ray.serve import metrics
 
-from deployments.batching import BatchReport
+from deployments.batching import BatchReport, BucketedBatcher, Item, Result
 from deployments.memory import peak_resident_bytes, reserved_bytes, resident_bytes
 from deployments.settings import StageSettings
 
@@ -37,54 +39,86 @@ class StageStatus:
     queued: int
 
 
-class Stage(Generic[Settings]):
-    """Base of the stage deployments. A subclass names its ``settings_type`` and implements :meth:`apply`."""
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """How a stage batches, as its settings say."""
+
+    edges: list[int]
+    cap: int
+    wait_s: float = 0.0
+
+
+class Stage(ABC, Generic[Settings, Item, Result]):
+    """Base of the stage deployments: a subclass says what its settings are and what it computes.
+
+    Everything it computes, warm-up included, runs on the batcher's one thread: two passes at once would only
+    fight over cores and double the peak memory, and the event loop never blocks.
+    """
 
     settings_type: type[Settings]
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.settings: Settings | None = None
+        self._batcher: BucketedBatcher[Item, Result] | None = None
         self._batches = self._items = 0
         self._cost = self._padded_cost = self._compute_s = 0.0
         self._sampled_s = 0.0
-        tags = {"stage": name}
         self._metrics: dict[str, Any] = {}
         for kind, key, description, boundaries in _METRICS:
             arguments = {"boundaries": boundaries} if boundaries else {}
             metric = kind(f"cosyserve_{key}", description=description, tag_keys=("stage",), **arguments)
-            metric.set_default_tags(tags)
+            metric.set_default_tags({"stage": name})
             self._metrics[key] = metric
 
-    def reconfigure(self, user_config: dict[str, Any]) -> None:
+    @abstractmethod
+    def buckets(self, settings: Settings) -> Buckets:
+        """How the settings batch."""
+
+    @abstractmethod
+    def prepare(self, settings: Settings) -> None:
+        """Make the settings that are not about batching hold. Runs on the compute thread."""
+
+    @abstractmethod
+    def warm_up(self, edge: int) -> None:
+        """Compute something in a bucket that is new. Runs on the compute thread."""
+
+    @abstractmethod
+    def forward(self, edge: int, items: Sequence[Item]) -> Sequence[Result | Exception]:
+        """One outcome an item. Runs on the compute thread."""
+
+    async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Serve calls this before the replica takes work, and whenever ``user_config`` changes.
 
-        Raises ValueError that names every bad key; the replica then keeps, or never leaves, its old settings.
+        Raises ValueError that names every bad key; a replica that runs keeps its settings then.
         """
         try:
             settings = self.settings_type.model_validate(user_config)
         except ValidationError as error:
             raise ValueError(f"user_config of {self.name}: {error}") from error
-        self.apply(settings)
-        self.settings = settings
+        buckets = self.buckets(settings)
+        known = self._batcher.edges if self._batcher else []
+        batcher = self._batcher or BucketedBatcher(
+            self.name, self.forward, edges=buckets.edges, cap=buckets.cap, wait_s=buckets.wait_s,
+            report=self._report)
+        await batcher.run(self.prepare, settings)
+        for edge in sorted(set(buckets.edges) - set(known)):
+            await batcher.run(self.warm_up, edge)
+        batcher.configure(edges=buckets.edges, cap=buckets.cap, wait_s=buckets.wait_s)
+        self._batcher, self.settings = batcher, settings
         log.info("%s: %s", self.name, settings.model_dump_json())
 
-    def apply(self, settings: Settings) -> None:
-        """Make the settings hold, warming up what they bring."""
-        raise NotImplementedError
-
-    def queued(self) -> int:
-        """Items that wait for compute."""
-        return 0
-
-    def computing_for_s(self) -> float:
-        """How long the work under way has been computing."""
-        return 0.0
+    @property
+    def batcher(self) -> BucketedBatcher[Item, Result]:
+        """The batcher; Serve configures a replica before it gives it work."""
+        assert self._batcher is not None
+        return self._batcher
 
     def check_health(self) -> None:
         """Serve calls this every few seconds; raising makes it replace the replica."""
-        if self.settings and self.computing_for_s() > self.settings.stuck_after_s:
-            raise RuntimeError(f"{self.name}: one batch has been computing for {self.computing_for_s():.0f} s")
+        if self._batcher and self.settings and self._batcher.computing_for_s > self.settings.stuck_after_s:
+            raise RuntimeError(f"{self.name}: one batch has been computing for more than "
+                               f"{self.settings.stuck_after_s:g} s")
         self._sample_memory()
 
     async def status(self) -> StageStatus:
@@ -93,9 +127,9 @@ class Stage(Generic[Settings]):
             stage=self.name, resident_bytes=resident_bytes(), peak_bytes=peak_resident_bytes(),
             reserved_bytes=reserved_bytes(), batches=self._batches, items=self._items,
             compute_s=self._compute_s, padded_share=1 - self._cost / self._padded_cost if self._padded_cost else 0.0,
-            queued=self.queued())
+            queued=self.batcher.queued)
 
-    def report(self, batch: BatchReport) -> None:
+    def _report(self, batch: BatchReport) -> None:
         """Count a batch."""
         padded = batch.edge * batch.items
         self._batches += 1

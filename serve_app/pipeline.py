@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ from ray.exceptions import ObjectLostError, RayActorError, RayError, WorkerCrash
 from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.contracts import Need, SpeechItem, TextPage, Utterance
+from deployments.contracts import Need, PageRequest, SpeechItem, TextPage
 from deployments.errors import BadRequest, Overloaded, SpeechError
 from deployments.families import Family
 
@@ -44,15 +43,18 @@ class Speech:
     voice: str
     speed: float
     seed: int
-    language: str | None = None
     arrived_s: float = field(default_factory=time.time)
     first_sound_s: float | None = None
     """When the first PCM was ready; None until then."""
     samples: int = 0
     """PCM handed out so far."""
-    symbols: int = 0
-    """Symbols of the utterances handed to the stages so far."""
     unspoken: str = ""
+    """Characters outside the voice's alphabet met so far."""
+
+    def runs_dry_s(self, under_way: Iterable[_Piece]) -> float:
+        """Unix time at which the listener has heard what was sent and what is under way."""
+        seconds = self.samples / self.family.sample_rate + sum(piece.expected_s for piece in under_way)
+        return (self.first_sound_s or time.time()) + seconds
 
 
 class Pipeline:
@@ -69,52 +71,51 @@ class Pipeline:
         At most ``look_ahead`` utterances are with the stages at once, so a slow listener holds no more than
         their audio. Closing the iterator cancels what is under way.
         """
-        pieces: deque[_Piece] = deque()
-        utterances = self._utterances(speech)
+        pieces: asyncio.Queue[_Piece | None] = asyncio.Queue()
+        places = asyncio.Semaphore(self._look_ahead)
+        under_way: set[_Piece] = set()
+        feeder = asyncio.ensure_future(self._feed(speech, pieces, places, under_way))
         try:
-            while True:
-                while len(pieces) < self._look_ahead and (utterance := await anext(utterances, None)):
-                    pieces.append(self._piece(speech, utterance, pieces))
-                    if speech.first_sound_s is None:
-                        break           # the first sound before anything else, the frontend's next page too
-                if not pieces:
-                    return
-                async for chunk in pieces[0].windows():
+            while (piece := await pieces.get()) is not None:
+                async for chunk in piece.windows():
                     speech.first_sound_s = speech.first_sound_s or time.time()
                     speech.samples += len(chunk) // SAMPLE_BYTES
+                    piece.expected_s -= len(chunk) / SAMPLE_BYTES / speech.family.sample_rate
                     yield chunk
-                    if len(pieces) < self._look_ahead and (utterance := await anext(utterances, None)):
-                        pieces.append(self._piece(speech, utterance, pieces))
-                pieces.popleft()
+                under_way.discard(piece)
+                places.release()
+            await feeder
         finally:
-            for piece in pieces:
+            feeder.cancel()
+            for piece in under_way:
                 piece.cancel()
-            await utterances.aclose()
 
-    async def _utterances(self, speech: Speech) -> Any:
-        start, most = 0, 1
-        while start < len(speech.text):
-            page: TextPage = await _again(lambda: self._frontend.page.remote(
-                speech.text, start, most, speech.language))          # noqa: B023 - called at once
-            speech.unspoken += page.unspoken
-            if start == 0 and not page.utterances:
-                raise BadRequest("the input holds nothing that can be spoken", param="input",
-                                 code="nothing_to_speak")
-            for utterance in page.utterances:
-                yield utterance
-            start, most = page.end, PAGE
-
-    def _piece(self, speech: Speech, utterance: Utterance, ahead: deque[_Piece]) -> _Piece:
+    async def _feed(self, speech: Speech, pieces: asyncio.Queue[_Piece | None], places: asyncio.Semaphore,
+                    under_way: set[_Piece]) -> None:
+        """Start the text's utterances one after the other, as places come free."""
         stages = self._stages[speech.family.id]
-        if not speech.symbols:
-            need = Need(later=False, due_s=speech.arrived_s)
-        else:
-            # The listener reaches this utterance after what was sent and what is still under way before it.
-            seconds = speech.samples / speech.family.sample_rate + sum(piece.expected_s for piece in ahead)
-            need = Need(later=True, due_s=(speech.first_sound_s or time.time()) + seconds)
-        speech.symbols += len(utterance.symbol_ids)
-        expected_s = len(utterance.symbol_ids) * speech.family.seconds_per_symbol / speech.speed
-        return _Piece(stages, SpeechItem(utterance, speech.voice, speech.speed, speech.seed), need, expected_s)
+        start, need = 0, Need(later=False, due_s=speech.arrived_s)
+        try:
+            while start < len(speech.text):
+                request = PageRequest(speech.text, start, PAGE if start else 1)
+                page: TextPage = await _again(self._frontend.page, request, need)
+                speech.unspoken += page.unspoken
+                if start == 0 and not page.utterances:
+                    raise BadRequest("the input holds nothing that can be spoken", param="input",
+                                     code="nothing_to_speak")
+                for utterance in page.utterances:
+                    await places.acquire()
+                    if start:
+                        need = Need(later=True, due_s=speech.runs_dry_s(under_way))
+                    expected_s = len(utterance.symbol_ids) * speech.family.seconds_per_symbol / speech.speed
+                    item = SpeechItem(utterance, speech.voice, speech.speed, speech.seed)
+                    piece = _Piece(stages, item, need, expected_s)
+                    under_way.add(piece)
+                    pieces.put_nowait(piece)
+                start = page.end
+                need = Need(later=True, due_s=speech.runs_dry_s(under_way))
+        finally:
+            pieces.put_nowait(None)
 
 
 class _Piece:
@@ -160,11 +161,11 @@ class _Piece:
         self._features.cancel()
 
 
-async def _again(call: Any) -> Any:
-    """The call's result, tried again where a replica died under it."""
+async def _again(method: Any, *args: object) -> Any:
+    """The result of a stage's method, tried again where a replica died under it."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return await call()
+            return await method.remote(*args)
         except Exception as error:
             cause = _cause(error)
             if attempt == ATTEMPTS or not _passing(cause) or isinstance(cause, Overloaded):

@@ -10,11 +10,10 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 from ray import serve
 
-from deployments.batching import BucketedBatcher
 from deployments.contracts import AcousticFeatures, Need, VocoderNetwork, Window
 from deployments.families import FAMILIES, load_class
 from deployments.settings import VocoderSettings
-from deployments.stage import Stage
+from deployments.stage import Buckets, Stage
 from deployments.vocoder.windows import plan
 
 WINDOWS_IN_FLIGHT = 2
@@ -23,7 +22,7 @@ single listener keeps the compute thread busy."""
 
 
 @serve.deployment
-class VocoderStage(Stage[VocoderSettings]):
+class VocoderStage(Stage[VocoderSettings, Window, bytes]):
     """One family's vocoder."""
 
     settings_type = VocoderSettings
@@ -32,34 +31,24 @@ class VocoderStage(Stage[VocoderSettings]):
         super().__init__(f"{family}-vocoder")
         self._family = FAMILIES[family]
         self._network: VocoderNetwork = load_class(self._family.vocoder)()
-        self._batcher: BucketedBatcher[Window, bytes] | None = None
 
-    def apply(self, settings: VocoderSettings) -> None:
-        """Take the settings; compute one window of every size that they bring."""
+    def buckets(self, settings: VocoderSettings) -> Buckets:
+        """A bucket a window size."""
+        return Buckets(settings.window_sizes, settings.padded_frames_cap, settings.wait_s)
+
+    def prepare(self, settings: VocoderSettings) -> None:
+        """Take the thread count."""
         self._network.set_threads(settings.threads)
-        known = [] if self._batcher is None else self._batcher.edges
-        for size in sorted(set(settings.window_sizes) - set(known)):
-            source = self._network.open(self._network.silence(size))
-            self._network.forward(size, [Window(source, 0, size, size)])
-        if self._batcher is None:
-            self._batcher = BucketedBatcher(self.name, self._pcm, edges=settings.window_sizes,
-                                            cap=settings.padded_frames_cap, wait_s=settings.wait_s,
-                                            report=self.report)
-        else:
-            self._batcher.configure(edges=settings.window_sizes, cap=settings.padded_frames_cap,
-                                    wait_s=settings.wait_s)
 
-    def queued(self) -> int:
-        """Windows that wait for compute."""
-        return self._batcher.queued if self._batcher else 0
+    def warm_up(self, edge: int) -> None:
+        """Compute a window of the bucket's size."""
+        source = self._network.open(self._network.silence(edge))
+        self._network.forward(edge, [Window(source, 0, edge, edge)])
 
-    def computing_for_s(self) -> float:
-        """How long the batch under way has been computing."""
-        return self._batcher.computing_for_s if self._batcher else 0.0
-
-    def _pcm(self, size: int, windows: Sequence[Window]) -> list[bytes]:
+    def forward(self, edge: int, items: Sequence[Window]) -> list[bytes]:
+        """The windows' PCM."""
         return [(np.clip(samples, -1.0, 1.0) * 32767.0).astype("<i2").tobytes()
-                for samples in self._network.forward(size, windows)]
+                for samples in self._network.forward(edge, items)]
 
     async def speech(self, features: AcousticFeatures, need: Need, sample: int = 0) -> AsyncIterator[bytes]:
         """The utterance's PCM (s16le, mono), window after window, in order.
@@ -67,8 +56,7 @@ class VocoderStage(Stage[VocoderSettings]):
         ``need.due_s`` is when the listener reaches the utterance's first sample. ``sample`` is where to go on
         after an earlier replica was lost; it stands at the end of a window.
         """
-        assert self._batcher is not None      # Serve configures a replica before it gives it work
-        network, batcher = self._network, self._batcher
+        network, batcher = self._network, self.batcher
         source = await batcher.run(network.open, features)
         frames_per_s = network.sample_rate / network.samples_per_frame
         first_frame = sample // network.samples_per_frame
