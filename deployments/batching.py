@@ -166,7 +166,8 @@ class BucketedBatcher(Generic[Item, Result]):
         if not heads:
             return []
         head = min(heads)
-        waiting, batch = self._waiting[head.edge], []
+        waiting = self._waiting[head.edge]
+        batch: list[_Job[Item]] = []
         while waiting and len(batch) < self.cap_of(head.edge) and waiting[0].need.later == head.need.later:
             job = heapq.heappop(waiting)
             if not job.done.cancelled():

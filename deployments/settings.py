@@ -5,7 +5,7 @@ Strict: an unknown key is an error, since Serve itself drops unknown keys withou
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -51,7 +51,8 @@ class AcousticSettings(BatchSettings):
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
-        return _check_ascending(self, "bucket_edges", self.bucket_edges)
+        _check_ascending("bucket_edges", self.bucket_edges)
+        return self
 
 
 class VocoderSettings(BatchSettings):
@@ -64,10 +65,10 @@ class VocoderSettings(BatchSettings):
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
-        return _check_ascending(self, "window_sizes", self.window_sizes)
+        _check_ascending("window_sizes", self.window_sizes)
+        return self
 
 
-def _check_ascending(settings: Any, name: str, edges: list[int]) -> Any:
+def _check_ascending(name: str, edges: list[int]) -> None:
     if edges != sorted(set(edges)) or edges[0] < 1:
         raise ValueError(f"{name} must ascend from 1 or more: {edges}")
-    return settings

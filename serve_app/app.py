@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ray import serve
 from ray.serve import Application
 
 from deployments.acoustic.deployment import AcousticStage
@@ -23,8 +24,8 @@ def build(args: ServiceSettings) -> Application:
         stages[family] = (
             # An empty user_config makes Serve call reconfigure(), where a stage warms up, even where
             # config.yaml gives none.
-            AcousticStage.options(name=f"{family}-acoustic", user_config={}).bind(family),
-            VocoderStage.options(name=f"{family}-vocoder", user_config={}).bind(family),
+            serve.deployment(AcousticStage, name=f"{family}-acoustic", user_config={}).bind(family),
+            serve.deployment(VocoderStage, name=f"{family}-vocoder", user_config={}).bind(family),
         )
-    frontend = TextFrontendStage.options(user_config={}).bind()
-    return Ingress.bind(args, frontend, stages)
+    frontend = serve.deployment(TextFrontendStage, name="text-frontend", user_config={}).bind()
+    return serve.deployment(Ingress, name="ingress").bind(args, frontend, stages)

@@ -29,7 +29,7 @@ from serve_app.openai_api import (
     sse_delta,
     sse_done,
 )
-from serve_app.pipeline import SAMPLE_BYTES, Pipeline, Speech, Stages
+from serve_app.pipeline import Pipeline, Speech, Stages
 from serve_app.settings import ServiceSettings
 
 log = logging.getLogger("ray.serve")
@@ -72,7 +72,6 @@ class _Spoken(StreamingResponse):
             await self._body.aclose()  # type: ignore[attr-defined]
 
 
-@serve.deployment(name="ingress")
 @serve.ingress(api)
 class Ingress:
     """The service's front. Holds no audio beyond what is on its way."""
@@ -102,7 +101,8 @@ class Ingress:
             log.warning("the voice %s takes no instructions; they are ignored", voice)
         chunks = self._spoken(asked, Speech(asked.input, family, voice, asked.speed, asked.seed))
         first = await anext(chunks)       # what fails before the first byte is answered with its status
-        media_type = "text/event-stream" if asked.stream_format == "sse" else FORMATS[asked.response_format].media_type
+        media_type = ("text/event-stream" if asked.stream_format == "sse"
+                      else FORMATS[asked.response_format].media_type)
         return _Spoken(_prepend(first, chunks), media_type=media_type, headers=headers)
 
     def _voice(self, asked: SpeechRequest) -> tuple[Family, str]:

@@ -37,7 +37,7 @@ class ServiceSettings(Strict):
 
     families: list[str] = Field(["hibari"], min_length=1, description="Voice families to serve, the default one "
                                 "first. Each brings an acoustic and a vocoder deployment of its own.")
-    voice_aliases: dict[str, str] = Field({name: "heart" for name in _OPENAI_VOICES},
+    voice_aliases: dict[str, str] = Field(dict.fromkeys(_OPENAI_VOICES, "heart"),
                                           description="Names that clients use, and the voices they get.")
     model_aliases: list[str] = Field(list(_OPENAI_MODELS), description="Model names that clients use; the voice "
                                      "then decides the family.")

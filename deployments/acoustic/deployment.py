@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray import serve
-
 from deployments.contracts import AcousticFeatures, AcousticNetwork, Need, SpeechItem, Utterance
 from deployments.families import FAMILIES, load_class
 from deployments.settings import AcousticSettings
 from deployments.stage import Buckets, Stage
 
 
-@serve.deployment
 class AcousticStage(Stage[AcousticSettings, SpeechItem, AcousticFeatures]):
     """One family's acoustic model."""
 

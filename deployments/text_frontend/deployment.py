@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray import serve
-
 from deployments.contracts import Need, PageRequest, TextPage
 from deployments.settings import FrontendSettings
 from deployments.stage import Buckets, Stage, log
@@ -14,7 +12,6 @@ from deployments.text_frontend.frontend import TextFrontend
 _WARM_UP = "The quick brown fox jumps over the lazy dog, for $9.99, at 7:30 pm. Zyxglorp?"
 
 
-@serve.deployment(name="text-frontend")
 class TextFrontendStage(Stage[FrontendSettings, PageRequest, TextPage]):
     """Turns text into utterances, a page at a time. Its process imports no torch."""
 

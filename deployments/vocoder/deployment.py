@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
-from ray import serve
-
 from deployments.contracts import AcousticFeatures, Need, VocoderNetwork, Window
 from deployments.families import FAMILIES, load_class
 from deployments.settings import VocoderSettings
@@ -21,7 +19,6 @@ WINDOWS_IN_FLIGHT = 2
 single listener keeps the compute thread busy."""
 
 
-@serve.deployment
 class VocoderStage(Stage[VocoderSettings, Window, bytes]):
     """One family's vocoder."""
 
