@@ -37,12 +37,12 @@ def acoustic_state(path: Path | None = None) -> dict[str, Float32]:
     Raises:
         WeightsError: the package or a tensor is missing, left over, or not as expected.
     """
-    return _state(path or _package_file(), _acoustic_name, _acoustic_matrices())
+    return _state("acoustic", path or _package_file())
 
 
 def vocoder_state(path: Path | None = None) -> dict[str, Float32]:
     """Weights of :class:`deployments.vocoder.hibari.HibariVocoderNet`; see :func:`acoustic_state`."""
-    return _state(path or _package_file(), _vocoder_name, _vocoder_matrices())
+    return _state("vocoder", path or _package_file())
 
 
 def _package_file() -> Path:
@@ -53,50 +53,103 @@ def _package_file() -> Path:
     return Path(spec.submodule_search_locations[0]) / "assets" / "hibari.onnx"
 
 
-def _acoustic_name(stored: str) -> str | None:
-    """Our name of a float32 tensor of the acoustic network; None for one of the vocoder's."""
-    for theirs, ours in (("m.text.", "content."), ("pn.", "prosody.")):
+def _state(network: str, path: Path) -> dict[str, Float32]:
+    matrices = _matrix_names()
+    state: dict[str, Float32] = {}
+    parts: dict[str, dict[str, OnnxTensor]] = {}
+    with path.open("rb") as file:
+        # Closed by its last view: only pages of the tensors wanted here are ever read.
+        model = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    for tensor in initialisers(model):
+        quantised = _QUANTISED.fullmatch(tensor.name)
+        owner, name = matrices.get(quantised["node"], _UNKNOWN) if quantised else _float_name(tensor.name)
+        if not owner:
+            raise WeightsError(f"tensor {tensor.name!r} of {path} belongs to no network")
+        if owner != network:
+            continue
+        if quantised:
+            stored = parts.setdefault(name, {})
+            if quantised["part"] in stored:
+                raise WeightsError(f"tensor {tensor.name!r} of {path} is there twice")
+            stored[quantised["part"]] = tensor
+        elif name in state:
+            raise WeightsError(f"tensor {tensor.name!r} of {path} is there twice")
+        else:
+            state[name] = _laid_out(name, _float32(tensor))
+    for node, (owner, name) in matrices.items():
+        if owner == network:
+            state[name] = _dequantised(node, parts.get(name, {}))
+    return state
+
+
+_UNKNOWN = ("", "")
+
+
+def _float_name(stored: str) -> tuple[str, str]:
+    """(network, our name) of a float32 tensor."""
+    for theirs, network, ours in (
+        ("m.text.", "acoustic", "content."),
+        ("m.", "vocoder", ""),
+        ("pn.", "acoustic", "prosody."),
+    ):
         if stored.startswith(theirs):
-            return ours + stored.removeprefix(theirs)
-    return None
+            return network, ours + stored.removeprefix(theirs)
+    return _UNKNOWN
 
 
-def _vocoder_name(stored: str) -> str | None:
-    if stored.startswith("m.") and not stored.startswith("m.text."):
-        return stored.removeprefix("m.")
-    return None
-
-
-def _acoustic_matrices() -> dict[str, str]:
-    """Node name of an int8 matrix -> our name."""
-    names = {}
-    # The exporter numbered repeated node names: the second encoder's convolutions got _1; of the looped
-    # transformer layer only the first pass holds the weights, and four passes of the first encoder precede.
-    encoders = (
-        ("content.", "", "", "/Transpose_2_output_0"),
-        ("prosody.text.", "_1", "_4", "/Transpose_25_output_0"),
-    )
-    for ours, conv_suffix, linear_suffix, in_proj in encoders:
+def _matrix_names() -> dict[str, tuple[str, str]]:
+    """Node of an int8 matrix -> (network, our name)."""
+    names = {"/head/Transpose_output_0": ("vocoder", "head.weight")}
+    # The exporter numbered repeated nodes. Of a looped transformer layer, the first pass holds the weights;
+    # the first encoder's four passes precede the second's.
+    for encoder, convs, linears, in_proj in (
+        ("content", "", "", "/Transpose_2_output_0"),
+        ("prosody.text", "_1", "_4", "/Transpose_25_output_0"),
+    ):
+        attn = f"{encoder}.attn"
+        names[in_proj] = ("acoustic", f"{attn}.self_attn.in_proj_weight")
+        names[f"/out_proj{linears}/Transpose_output_0"] = ("acoustic", f"{attn}.self_attn.out_proj.weight")
+        for w in ("linear1", "linear2"):
+            names[f"/{w}{linears}/Transpose_output_0"] = ("acoustic", f"{attn}.{w}.weight")
         for i in range(2):
             for w in ("pw1", "pw2"):
-                names[f"/convs.{i}/{w}{conv_suffix}/Transpose_output_0"] = f"{ours}convs.{i}.{w}.weight"
-        names[in_proj] = f"{ours}attn.self_attn.in_proj_weight"
-        names[f"/out_proj{linear_suffix}/Transpose_output_0"] = f"{ours}attn.self_attn.out_proj.weight"
-        for w in ("linear1", "linear2"):
-            names[f"/{w}{linear_suffix}/Transpose_output_0"] = f"{ours}attn.{w}.weight"
-    for i in range(6):
-        for w in ("pw1", "pw2"):
-            names[f"/pro.{i}/{w}/Transpose_output_0"] = f"prosody.pro.{i}.{w}.weight"
+                names[f"/convs.{i}/{w}{convs}/Transpose_output_0"] = ("acoustic", f"{encoder}.convs.{i}.{w}.weight")
+    for stack, count, network, ours in (("pro", 6, "acoustic", "prosody.pro"), ("dec", 8, "vocoder", "dec")):
+        for i in range(count):
+            for w in ("pw1", "pw2"):
+                names[f"/{stack}.{i}/{w}/Transpose_output_0"] = (network, f"{ours}.{i}.{w}.weight")
     return names
 
 
-def _vocoder_matrices() -> dict[str, str]:
-    names = {"/head/Transpose_output_0": "head.weight"}
-    for i in range(8):
-        for w in ("pw1", "pw2"):
-            names[f"/dec.{i}/{w}/Transpose_output_0"] = f"dec.{i}.{w}.weight"
-    return names
+def _float32(tensor: OnnxTensor) -> Float32:
+    array = tensor.array()
+    if array.dtype != np.float32:
+        raise WeightsError(f"tensor {tensor.name!r} is {array.dtype}, not float32")
+    return array
 
 
-def _state(path: Path, name_of: type[_acoustic_name] | object, matrices: dict[str, str]) -> dict[str, Float32]:
-    raise NotImplementedError
+def _dequantised(node: str, parts: dict[str, OnnxTensor]) -> Float32:
+    """An int8 matrix ``[in, out]`` with one scale -> float32 ``[out, in]``."""
+    arrays = {}
+    for part in ("quantized", "scale", "zero_point"):
+        if part not in parts:
+            raise WeightsError(f"tensor {node + '_' + part!r} is missing")
+        arrays[part] = parts[part].array()
+    quantised, scale, zero_point = arrays["quantized"], arrays["scale"], arrays["zero_point"]
+    if quantised.dtype != np.int8 or quantised.ndim != 2:
+        raise WeightsError(f"tensor {node + '_quantized'!r} is {quantised.dtype}{quantised.shape}, no int8 matrix")
+    if scale.size != 1 or zero_point.size != 1:
+        raise WeightsError(f"tensor {node + '_scale'!r} is not one scale for the whole matrix")
+    matrix = np.ascontiguousarray(quantised.T).astype(np.float32)
+    matrix -= np.float32(zero_point.item())
+    matrix *= np.float32(scale.item())
+    return matrix
+
+
+def _laid_out(name: str, array: Float32) -> Float32:
+    """Convolution kernels in the layout in which the networks multiply with them."""
+    if name.endswith(".dw.weight"):  # depthwise, [C, 1, k] -> taps first, [k, C]
+        return np.ascontiguousarray(array[:, 0].T)
+    if array.ndim == 3 and array.shape[2] == 1:  # a convolution of one tap is a matrix
+        return array[:, :, 0]
+    return array

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 _GRAPH, _INITIALISER = 7, 5
 _DIMS, _DATA_TYPE, _FLOAT_DATA, _INT32_DATA, _INT64_DATA, _NAME, _RAW_DATA = 1, 2, 4, 5, 7, 8, 9
-_DTYPES = {1: np.dtype("<f4"), 2: np.dtype("u1"), 3: np.dtype("i1"), 6: np.dtype("<i4"), 7: np.dtype("<i8")}
+_DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<f4"), 2: np.dtype("u1"), 3: np.dtype("i1"), 6: np.dtype("<i4"), 7: np.dtype("<i8"),
+}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -44,6 +46,7 @@ class OnnxTensor:
         dtype = _DTYPES.get(self.data_type)
         if dtype is None:
             raise ValueError(f"tensor {self.name!r} has the unsupported ONNX data type {self.data_type}")
+        flat: NDArray[Any]
         flat = np.array(self._values, dtype) if self._raw is None else np.frombuffer(self._raw, dtype).copy()
         if flat.size != math.prod(self.dims):
             raise ValueError(f"tensor {self.name!r} holds {flat.size} values for the shape {self.dims}")
