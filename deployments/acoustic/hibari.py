@@ -33,6 +33,10 @@ class HibariAcoustic:
     def __init__(self) -> None:
         self._net = frozen(HibariAcousticNet, acoustic_state())
 
+    def set_threads(self, threads: int) -> None:
+        """Use this many threads for compute: torch's setting, which is the process's."""
+        torch.set_num_threads(threads)
+
     @torch.inference_mode()
     def forward(self, padded_symbols: int, items: Sequence[SpeechItem]) -> list[AcousticFeatures]:
         """Features of a batch: ``cond`` ``[130, F]`` and ``f0`` ``[F]`` in Hz, F frames at 80 a second.

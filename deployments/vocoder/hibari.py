@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -61,6 +62,15 @@ class HibariVocoder:
     def __init__(self, noise: float = 1.0) -> None:
         self._net = frozen(HibariVocoderNet, vocoder_state())
         self._noise = noise
+
+    def set_threads(self, threads: int) -> None:
+        """Use this many threads for compute: torch's setting, which is the process's."""
+        torch.set_num_threads(threads)
+
+    def silence(self, frames: int) -> AcousticFeatures:
+        """Features of this many frames, at least 3, to warm up with."""
+        arrays = {"cond": np.zeros((_FEATURES, frames), np.float32), "f0": np.zeros(frames, np.float32)}
+        return AcousticFeatures(frames, arrays)
 
     def open(self, features: AcousticFeatures) -> HibariSource:
         """Copies the features: those that come from an object store are read-only, and pin it.

@@ -107,7 +107,9 @@ def reflected(wave: Tensor, starts: Tensor, frames: Tensor) -> Tensor:
 def spectra(wave: Tensor) -> Tensor:
     """Short-time spectra, complex ``[B, n, 601]``, of samples ``[B, (n + 3) * 300]``: frame i from the 1200
     samples that begin at i * 300. A unit cosine gives a magnitude of one."""
-    return torch.fft.rfft(wave.unfold(1, FFT, HOP) * _ANALYSIS)
+    pieces: Tensor = wave.unfold(1, FFT, HOP)
+    spectrum: Tensor = torch.fft.rfft(pieces * _ANALYSIS)
+    return spectrum
 
 
 def overlap_add(spectrum: Tensor, exists: Tensor | None) -> Tensor:
@@ -120,7 +122,7 @@ def overlap_add(spectrum: Tensor, exists: Tensor | None) -> Tensor:
     if exists is not None:
         spectrum = spectrum * exists.unsqueeze(2)
     pieces = torch.fft.irfft(spectrum, FFT).mul_(_SYNTHESIS)
-    wave = _added(pieces.unflatten(2, (FFT // HOP, HOP)))
+    wave = _added(pieces.view(*pieces.shape[:2], FFT // HOP, HOP))
     if exists is not None:
         wave /= _added(exists[:, :, None, None] * _OVERLAP).clamp_(min=1e-11)
     return wave.flatten(1)
@@ -169,7 +171,7 @@ def spectrum_of(parts: Tensor, excitation: Tensor, z: Tensor | None) -> Tensor:
     Returns:
         Complex ``[B, n, 601]``.
     """
-    log_harmonic, theta, log_noise, log_free, phi = parts.unflatten(2, (5, BINS)).unbind(2)
+    log_harmonic, theta, log_noise, log_free, phi = parts.view(*parts.shape[:2], 5, BINS).unbind(2)
     harmonic = torch.complex(*_polar(_magnitude(log_harmonic), torch.tanh(theta).mul_(math.pi)))
     real, imaginary = _polar(_magnitude(log_free), phi)
     if z is not None:
