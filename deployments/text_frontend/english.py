@@ -22,6 +22,7 @@ _SILENT = frozenset(" ;:,.!?—…\"()“”ˈˌː")        # symbols that make 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _RUN = re.compile(r"\S{13,}")
 _MOST_PARTS = 12
+_BLANK_BEFORE_MARK = re.compile(r" +(?=[.,;:!?])")
 _SPOKEN = re.compile(r"[^\s.,;:!?…—–\-\"'“”‘’()\[\]{}*_`|\\]")
 _HEAVY = frozenset("0123456789%&@+=<>/#$£€^°")   # spoken as words: several symbols each
 _HEAVY_SYMBOLS = 6
@@ -51,20 +52,20 @@ class EnglishReader:
     def read(self, piece: str) -> Reading:
         """How one piece of text is spoken, in symbol ids; see :class:`Reading`."""
         text, unspoken = fold(piece, self._letters)
-        phonemes = self.phonemes(text)
+        phonemes = self._phonemes(text)
         if all(symbol in _SILENT for symbol in phonemes):
             return Reading(unspoken=unspoken)
         ids = (self._vocabulary[symbol] for symbol in phonemes if symbol in self._vocabulary)
         return Reading((_PAD, *ids, _PAD), unspoken)
 
-    def phonemes(self, text: str) -> str:
-        """Phonemes of folded text, in the alphabet of the hibari voice."""
+    def _phonemes(self, text: str) -> str:
+        """Phonemes of folded text."""
         if not _SPOKEN.search(text):
             return ""
         text = rewrite(normalize(rewrite(text, BEFORE)), AFTER)
         text = _RUN.sub(self._loosened, _WORD.sub(self._short_enough, text))
         spoken: str = self._g2p(text, normalize_text=False)
-        return spoken
+        return _BLANK_BEFORE_MARK.sub("", spoken)
 
     def reach(self, text: str, start: int, symbols: int) -> int:
         """How many characters from ``start`` make about ``symbols`` symbols; see :class:`Reader`."""

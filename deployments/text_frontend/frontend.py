@@ -32,13 +32,22 @@ class TextFrontend:
     def __init__(self, readers: Sequence[Reader], longest_utterance: int = 240) -> None:
         if not readers:
             raise ValueError("a text frontend needs a reader")
-        if longest_utterance < 64:
-            raise ValueError(f"longest_utterance is {longest_utterance}, which is under 64 symbols")
         self._readers = tuple(readers)
-        self._longest = longest_utterance
+        self.longest_utterance = longest_utterance
         # What a page reads to see where it ends is what the next page begins with.
         self._read: dict[str, Callable[[str], Reading]] = {
             reader.language: lru_cache(_READINGS_KEPT)(reader.read) for reader in readers}
+
+    @property
+    def longest_utterance(self) -> int:
+        """Symbols an utterance may have, padding included; may be set between pages."""
+        return self._longest
+
+    @longest_utterance.setter
+    def longest_utterance(self, symbols: int) -> None:
+        if symbols < 64:
+            raise ValueError(f"longest_utterance is {symbols}, which is under 64 symbols")
+        self._longest = symbols
 
     def page(self, text: str, start: int, *, language: str | None = None, most: int) -> TextPage:
         """Up to ``most`` utterances of ``text`` from character ``start``, a page's end or 0.

@@ -23,11 +23,16 @@ _CURRENCIES = {"₽": "rubles", "₺": "lira", "₴": "hryvnias", "₪": "shekel
                "₦": "naira", "₿": "bitcoin", "฿": "baht", "₸": "tenge", "₵": "cedis", "₾": "lari"}
 _UNITS = {"g": "gram", "m": "meter", "L": "liter", "l": "liter", "mL": "milliliter", "dl": "deciliter",
           "cl": "centiliter", "h": "hour", "W": "watt", "V": "volt", "kV": "kilovolt", "dB": "decibel",
-          "kcal": "kilocalorie", "kJ": "kilojoule", "ns": "nanosecond", "µs": "microsecond", "Wh": "watt hour",
-          "m²": "square meter", "km²": "square kilometer", "cm²": "square centimeter", "m³": "cubic meter",
-          "cm³": "cubic centimeter", "ft²": "square foot"}
+          "kcal": "kilocalorie", "kJ": "kilojoule", "ns": "nanosecond", "µs": "microsecond",
+          "Wh": "watt hour", "m²": "square meter", "km²": "square kilometer", "cm²": "square centimeter",
+          "m³": "cubic meter", "cm³": "cubic centimeter", "ft²": "square foot"}
 _RATES = {"m/s": "meters per second", "km/s": "kilometers per second", "ft²": "square feet",
           "kg/m³": "kilograms per cubic meter", "g/L": "grams per liter", "mg/dL": "milligrams per deciliter"}
+_PER = {"kg": "kilogram", "lb": "pound", "mo": "month", "month": "month", "hr": "hour", "hour": "hour",
+        "day": "day", "wk": "week", "week": "week", "yr": "year", "year": "year", "min": "minute",
+        "sec": "second", "person": "person"}
+_NUMBERED = {"p.": "page", "Eq.": "equation", "Sec.": "section", "Art.": "article", "Nr.": "number",
+             "Tel.": "telephone", "tel.": "telephone", "ext.": "extension", "ca.": "circa"}
 _GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta",
           "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi",
           "ο": "omicron", "π": "pi", "ρ": "rho", "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon",
@@ -38,14 +43,14 @@ _SIGNS = {
     "∆": "delta ", "∂": "partial ", "∫": "integral of ", "∈": "in ", "℮": "estimated ", "ℓ": "liters",
     "♯": "sharp", "♭": "flat", "∝": "proportional to ",
 }
-_LETTER_LOOKALIKES = {"‐": "-", "‑": "-", "⁃": "-", "﹣": "-", "‒": "–", "―": "—", "⸺": "—", "⸻": "—",
-                      "〜": "~", "ʼ": "'", "ʻ": "'", "′": "'", "‛": "'", "‚": "'", "‹": "'", "›": "'",
-                      "´": "'", "＇": "'", "″": '"', "„": '"', "‟": '"', "«": '"', "»": '"', "〝": '"',
-                      "〞": '"', "「": '"', "」": '"', "『": '"', "』": '"', "《": '"', "》": '"',
-                      "、": ", ", "。": ". ", "｡": ". ", "⁄": "/", "∕": "/", "∙": " ", "⋅": " × ", "∗": "*",
-                      "∼": "~", "⇒": " → ", "➔": " → ", "➜": " → ", "⟶": " → ", "‥": "…", "⋯": "…",
-                      "؟": "? ", "؛": "; ", "،": ", ", "۔": ". ", "।": ". ", "॥": ". ", "ß": "ss", "ẞ": "SS",
-                      "٪": "%", "‽": "?!"}
+_LOOKALIKES = {"‐": "-", "‑": "-", "⁃": "-", "﹣": "-", "‒": "–", "―": "—", "⸺": "—", "⸻": "—",
+               "〜": "~", "ʼ": "'", "ʻ": "'", "′": "'", "‛": "'", "‚": "'", "‹": "'", "›": "'",
+               "´": "'", "＇": "'", "″": '"', "„": '"', "‟": '"', "«": '"', "»": '"', "〝": '"',
+               "〞": '"', "「": '"', "」": '"', "『": '"', "』": '"', "《": '"', "》": '"',
+               "、": ", ", "。": ". ", "｡": ". ", "⁄": "/", "∕": "/", "∙": " ", "⋅": " × ", "∗": "*",
+               "∼": "~", "⇒": " → ", "➔": " → ", "➜": " → ", "⟶": " → ", "‥": "…", "⋯": "…",
+               "؟": "? ", "؛": "; ", "،": ", ", "۔": ". ", "।": ". ", "॥": ". ", "ß": "ss", "ẞ": "SS",
+               "٪": "%", "‽": "?!"}
 # Read by the rules below, or by hibari's normaliser.
 _KEPT = frozenset("£€¥₹₩¢°§¶±×÷™®©²³µ→…—–−“”‘’").union(_CURRENCIES)
 
@@ -58,8 +63,8 @@ def _fold(character: str, letters: frozenset[str]) -> tuple[str, bool]:
     """What is read for a character, and whether it had to be left out."""
     if character in letters or character in _KEPT or " " <= character <= "~":
         return character, False
-    if character in _LETTER_LOOKALIKES:
-        return _LETTER_LOOKALIKES[character], False
+    if character in _LOOKALIKES:
+        return _LOOKALIKES[character], False
     if character in _SIGNS:
         return f" {_SIGNS[character]} ", False
     category = unicodedata.category(character)
@@ -145,6 +150,10 @@ def _money(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]} {_LARGE[found[3].lower()]}"
 
 
+def _large(found: re.Match[str]) -> str:
+    return f"{found[1]} {_LARGE[found[2].lower()]}"
+
+
 def _unit(found: re.Match[str]) -> str:
     number, unit = found[1], found[2]
     if unit in _RATES:
@@ -164,7 +173,8 @@ def _rules(*rules: tuple[str, str | Callable[[re.Match[str]], str]]) -> list[Rul
     return [(re.compile(pattern), reading) for pattern, reading in rules]
 
 
-_TAGS = "b|i|u|em|strong|p|br|hr|div|span|a|h[1-6]|li|ul|ol|code|pre|sub|sup|speak|break|prosody|emphasis|voice"
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_TAGS = "b|i|u|em|strong|p|br|hr|div|span|a|h[1-6]|li|ul|ol|code|pre|sub|sup|speak|break|prosody|voice"
 _DOMAINS = "com|org|net|edu|gov|io|co|uk|de|fr|eu|info|biz|us|ca|au|tv|me|ly|ai|dev|app"
 BEFORE = _rules(
     # Markup: a link speaks its text, and no bracket is left from which the rules would take phonemes.
@@ -189,7 +199,12 @@ BEFORE = _rules(
     (r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?", r"\1 at \2 "),
     (r"\b(\d{4})/(\d{1,2})/(\d{1,2})\b", lambda m: _date(m[1], m[2], m[3])),
     (r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?![\d.]*\d)", lambda m: _date(m[3], m[2], m[1])),
+    (rf"\b((?:{_MONTHS})[a-z]*\.? \d{{1,2}})[-–](?=\d{{1,2}}\b)", r"\1 to "),
+    (r"(?i)(\d(?:\s?[ap]\.?m\.?)?)\s?[-–]\s?(?=\d{1,2}(?::\d\d)?\s?[ap]\.?m\b)", r"\1 to "),
+    (r"(?<=:\d\d)\s?[-–]\s?(?=\d{1,2}:\d\d)", " to "),
+    (r"(?<=\d) ?(a\.?m|p\.?m|A\.?M|P\.?M)(?:\b(?!\.)|\.(?!\w))", lambda m: f" {m[1][0].upper()}.M."),
     # Money.
+    (r"(?<![\d,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])", lambda m: m[0].replace(",", "")),      # lakhs and crores
     (rf"\b({_any(_DOLLARS)})\$ ?({_NUMBER})", lambda m: f"{m[2]} {_DOLLARS[m[1]]} dollars"),
     (rf"([$£€])({_NUMBER}) ?(bn|mn|trn|tn|[KkMmBb])\b", _money),
     (rf"([{''.join(_CURRENCIES)}]) ?({_NUMBER})", lambda m: f"{m[2]} {_CURRENCIES[m[1]]}"),
@@ -203,14 +218,21 @@ BEFORE = _rules(
     # Numbers.
     (r"(?<=\d)'(?=\d{3}\b)", ","),
     (r"(\d)\s+(\d{1,2}/\d{1,2})(?![\d/])", r"\1 and \2"),
-    (r"(?<=\d)\s?[-–](?=\d+(?:\.\d+)?\s?%)", " to "),
+    (r"(?<=[\d%])\s?[-–](?=\d+(?:\.\d+)?\s?%)", " to "),
+    (r"(?<![\w.-])(\d+\.\d+)[-–](?=\d+(?:\.\d+)?(?!\w|-|\.\d))", r"\1 to "),
+    (r"(?<![\w.–-])(\d{1,4})[-–](\d{1,4})(?=\.(?!\S))", r"\1 to \2"),
+    (r"(?<=\d) ?\* ?(?=\d)", " times "),
+    (rf"({_NUMBER}) ?(bn|mn)\b", _large), (r"(\d+\.\d+) ?([MB])\b", _large),
+    (rf"(?<=\d)/({_any(_PER)})\b", lambda m: f" per {_PER[m[1]]}"),
     (r"(?<=\d) - (?=\d+(?:\.\d+)? ?=)", " minus "), (r"(?<=[\w)]) ?− ?(?=[\w(])", " minus "), (r"−", "-"),
     (r"(\d)[eE]([-+]?\d+)\b", r"\1 times ten to the power of \2"),
     (r"(\d+)' ?(\d{1,2})\"", r"\1 foot \2"),
     (r"(?<=\d)(?<!\b0) ?[xX] ?(?=\d)", " by "),
     (r"\b(24/7|50/50|20/20)\b", lambda m: m[1].replace("/", " ")),
     (rf"(?<![\w.$£€])({_NUMBER}) ?({_any(_UNITS | _RATES)})(?![\w/²³])", _unit),
-    # Names that no rule would guess.
+    # Abbreviations, and names that no rule would guess.
+    (rf"\b({_any(_NUMBERED)}) ?(?=[\d+(])", lambda m: f"{_NUMBERED[m[1]]} "),
+    (r"\betc\.(?=[,;:)]| [a-z])", "etc"), (r"\bPh\.?D\b\.?", "P H D"),
     (r"\b([A-GJ])#(?!\w)", r"\1 sharp"), (r"\bCO ?2\b", "C O 2"), (r"\bH ?2 ?O\b", "H 2 O"),
     (r"(?i)'tis\b", "it is"), (r"(?i)'twas\b", "it was"),
 )
@@ -238,11 +260,15 @@ def _version(found: re.Match[str]) -> str:
 
 
 AFTER = _rules(
+    # A full stop that belongs to an abbreviation, and to the sentence only at its end.
+    (r"(?<![\w'])((?:[A-Za-z]\.)*[A-Za-z])\.(?=[\"')\s]*$)", r"\1 ."),
+    (r"\b((?:[A-Za-z]\.){2,}[A-Za-z])\.(?=\s)", r"\1"),
     (r"(?<![\d.])\d+(?:\.\d+){2,}", _version),
     (r"(?<![\d.$£€,])(\d+(?:,\d{3})*)\.(\d*0)(?![\d.]*\d)", _point_zero),
     (r"\d+(?:,+\d+)+", _commas),
     (r"(?<![\d.,])(?:0\d+|\d{13,})", _spaced),
     (r"(?<=\d)/(?=\d)", " over "), (r"(?<=\d):(?=\d)", " to "), (r"(?<=\d)'(?=\d)", " "),
+    (r"(?<=\d)-(?=\d)", ", "),
 )
 
 

@@ -35,9 +35,9 @@ _BEFORE_NUMBERS = _words("no nos nr fig figs vol vols p pp ch sec art eq ca tel 
 # … after these, and after initials and dotted abbreviations (J., U.S., p.m.), only before a word that
 # seldom follows them inside a sentence.
 _MAYBE_LAST = _words("inc ltd co corp jr sr st ave blvd rd dept bros esq")
-_FIRST_WORDS = _words("the a an this that these those there here it he she we they you i my our his her their "
-                      "its in on at as for from with by after before but and or so if when while then now "
-                      "what who why how where which yes no not however please let's let")
+_FIRST_WORDS = _words("the a an this that these those there here it he she we they you i my our his her "
+                      "their its in on at as for from with by after before but and or so if when while then "
+                      "now what who why how where which yes no not however please let's let")
 _DOTTED = re.compile(r"[^\W\d_](?:\.[^\W\d_]{1,2})*|[A-Z][a-z]\.[A-Z]")
 
 
@@ -134,7 +134,9 @@ def _ends_after_word(text: str, start: int, stop: re.Match[str]) -> bool:
 
 
 def _places(pattern: re.Pattern[str], text: str, start: int, end: int) -> list[int]:
-    return [found.end() for found in pattern.finditer(text, start, end) if start < found.end() < end]
+    # A mark at the very start is no place, and what it stands behind is not to be looked at.
+    return [found.end() for found in pattern.finditer(text, start, end)
+            if start < found.start() and found.end() < end]
 
 
 def _joined(text: str, place: int) -> bool:
