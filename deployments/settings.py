@@ -21,8 +21,8 @@ class Strict(BaseModel):
 class StageSettings(Strict):
     """What every stage has."""
 
-    threads: int = Field(1, ge=1, description="Threads of one replica's compute. More replicas scale better "
-                         "than more threads; keep it at or under num_cpus.")
+    threads: int = Field(1, ge=1, description="Threads of one replica's compute. Two replicas of one thread do "
+                         "more than one replica of two.")
     stuck_after_s: float = Field(120.0, gt=0, description="A batch that computes longer than this makes the "
                                  "replica unhealthy, and Ray replaces it.")
 
@@ -30,7 +30,7 @@ class StageSettings(Strict):
 class FrontendSettings(StageSettings):
     """The text frontend."""
 
-    longest_utterance: int = Field(240, ge=40, le=400, description="Symbols (phonemes, spaces, punctuation) "
+    longest_utterance: int = Field(240, ge=64, le=400, description="Symbols (phonemes, spaces, punctuation) "
                                    "in one utterance at most; longer sentences are cut at clauses.")
 
 

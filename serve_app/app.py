@@ -1,6 +1,7 @@
-"""Settings in, bound deployments out: what ``import_path`` in ``config.yaml`` names."""
+"""Settings in, bound deployments out: what ``import_path`` in ``config.yaml`` names.
 
-from __future__ import annotations
+No postponed annotations here: Serve reads the type of ``args`` off the function to validate what the file says.
+"""
 
 from typing import Any
 

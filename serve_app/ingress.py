@@ -1,36 +1,39 @@
-"""HTTP routes: the speech API and what operators and its clients look for around it."""
+"""HTTP routes: the speech API and what operators and its clients look for around it.
 
-from __future__ import annotations
+No postponed annotations here: Serve ships this class to its replicas, where FastAPI reads the routes' types.
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
 
-from deployments.errors import BadRequest, NotFound, Overloaded, SpeechError, TimedOut
+from deployments.errors import BadRequest, NotFound, Overloaded, SpeechError, TimedOut, TooLarge
 from deployments.families import FAMILIES, Family, Voice, family_of_voice
-from serve_app.audio import FORMATS, Encoder, encoder
+from serve_app.audio import FORMATS, encoder
 from serve_app.cluster_metrics import cluster_metrics
 from serve_app.openai_api import (
     SpeechRequest,
     error_body,
     error_response,
+    model_object,
     read_speech_request,
     sse,
     sse_delta,
     sse_done,
 )
-from serve_app.pipeline import Pipeline, Speech, Stages
+from serve_app.pipeline import SAMPLE_BYTES, Pipeline, Speech, Stages
 from serve_app.settings import ServiceSettings
+from serve_app.streaming import AbandonableStream
 
 log = logging.getLogger("ray.serve")
 
@@ -52,24 +55,15 @@ async def _http_error(_: Request, error: HTTPException) -> JSONResponse:
     return JSONResponse(error_body(plain), error.status_code)
 
 
+@api.exception_handler(RequestValidationError)
+async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    return error_response(BadRequest(str(error.errors()[0]["msg"])))
+
+
 @api.exception_handler(Exception)
 async def _unforeseen(_: Request, error: Exception) -> JSONResponse:
     log.exception("unforeseen failure", exc_info=error)
     return error_response(SpeechError("the service failed; its log says why"))
-
-
-class _Spoken(StreamingResponse):
-    """A stream that is closed however its sending ends, so that an abandoned request stops its work."""
-
-    def __init__(self, body: AsyncIterator[bytes], **options: Any) -> None:
-        super().__init__(body, **options)
-        self._body = body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._body.aclose()  # type: ignore[attr-defined]
 
 
 @serve.ingress(api)
@@ -99,11 +93,15 @@ class Ingress:
         if asked.instructions:
             headers["X-CosyServe-Ignored"] = "instructions"
             log.warning("the voice %s takes no instructions; they are ignored", voice)
-        chunks = self._spoken(asked, Speech(asked.input, family, voice, asked.speed, asked.seed))
+        speech = Speech(asked.input, family, voice, asked.speed, asked.seed)
+        if asked.stream is False and asked.stream_format == "audio":
+            return Response(await self._whole(asked, speech), 200, headers,
+                            FORMATS[asked.response_format].media_type)
+        chunks = self._spoken(asked, speech)
         first = await anext(chunks)       # what fails before the first byte is answered with its status
         media_type = ("text/event-stream" if asked.stream_format == "sse"
                       else FORMATS[asked.response_format].media_type)
-        return _Spoken(_prepend(first, chunks), media_type=media_type, headers=headers)
+        return AbandonableStream(first, chunks, media_type=media_type, headers=headers)
 
     def _voice(self, asked: SpeechRequest) -> tuple[Family, str]:
         settings = self._settings
@@ -116,13 +114,11 @@ class Ingress:
             raise NotFound(f"unknown model {asked.model!r}", param="model", code="model_not_found")
         return family, voice
 
-    async def _spoken(self, asked: SpeechRequest, speech: Speech) -> AsyncIterator[bytes]:
-        """The answer's body, encoded."""
-        self._requests += 1
+    async def _pcm(self, speech: Speech) -> AsyncGenerator[bytes, None]:
+        """The pipeline's PCM, within the time that a request has."""
         ends_s = time.monotonic() + self._settings.limits.request_s
         pcm = self._pipeline.pcm(speech)
-        coder = encoder(asked.response_format, speech.family.sample_rate)
-        as_sse = asked.stream_format == "sse"
+        self._requests += 1
         try:
             while True:
                 try:
@@ -130,44 +126,64 @@ class Ingress:
                         chunk = await anext(pcm, None)
                 except TimeoutError as error:
                     raise TimedOut(f"the request took over {self._settings.limits.request_s:g} s") from error
-                encoded = await self._encode(coder, chunk)
-                if encoded:
-                    yield sse_delta(encoded) if as_sse else encoded
                 if chunk is None:
-                    break
+                    return
+                yield chunk
+        finally:
+            self._requests -= 1
+            await pcm.aclose()
+
+    async def _spoken(self, asked: SpeechRequest, speech: Speech) -> AsyncGenerator[bytes, None]:
+        """The answer's body, encoded as it is made."""
+        pcm = self._pcm(speech)
+        coder = encoder(asked.response_format, speech.family.sample_rate)
+        as_sse = asked.stream_format == "sse"
+        try:
+            async for chunk in pcm:
+                if encoded := await self._off_loop(coder.feed, chunk):
+                    yield sse_delta(encoded) if as_sse else encoded
+            if encoded := await self._off_loop(coder.finish):
+                yield sse_delta(encoded) if as_sse else encoded
             if as_sse:
                 seconds = speech.samples / speech.family.sample_rate
                 yield sse_done(len(asked.input), round(seconds * speech.family.frames_per_s))
-        except SpeechError as error:
+        except Exception as error:
             if speech.first_sound_s is None:
                 raise
-            log.error("broken off after %d samples: %s", speech.samples, error)
+            log.error("broken off after %d samples: %r", speech.samples, error)
             if not as_sse:
                 raise       # breaks the connection off: a client must not take the rest for the whole
-            yield sse(error_body(error))
+            known = error if isinstance(error, SpeechError) else SpeechError("the service failed; its log says why")
+            yield sse(error_body(known))
         finally:
-            self._requests -= 1
             coder.close()
-            await pcm.aclose()      # type: ignore[attr-defined]
+            await pcm.aclose()
 
-    async def _encode(self, coder: Encoder, pcm: bytes | None) -> bytes:
-        """Some PCM encoded, off the event loop; None ends the stream."""
-        loop = asyncio.get_running_loop()
-        if pcm is None:
-            return await loop.run_in_executor(self._encoding, coder.finish)
-        return await loop.run_in_executor(self._encoding, coder.feed, pcm)
+    async def _whole(self, asked: SpeechRequest, speech: Speech) -> bytes:
+        """The answer's body in one piece, for clients that want its length beforehand."""
+        most = self._settings.limits.whole_answer_characters
+        if len(asked.input) > most:
+            raise TooLarge(f"the input has {len(asked.input)} characters; unstreamed, this service takes {most}",
+                           param="input", code="input_too_long")
+        pcm = b"".join([chunk async for chunk in self._pcm(speech)])
+        coder = encoder(asked.response_format, speech.family.sample_rate, known_samples=len(pcm) // SAMPLE_BYTES)
+        return await self._off_loop(lambda: coder.feed(pcm) + coder.finish())
+
+    async def _off_loop(self, function: Callable[..., bytes], *args: bytes) -> bytes:
+        """Encoding, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._encoding, function, *args)
 
     @api.get("/v1/models")
     async def models(self) -> dict[str, Any]:
         """The served families, and the names that stand for them."""
-        return {"object": "list", "data": [_model(name) for name in self._models()]}
+        return {"object": "list", "data": [model_object(name) for name in self._models()]}
 
     @api.get("/v1/models/{model}")
     async def model(self, model: str) -> dict[str, Any]:
         """One model."""
         if model not in self._models():
             raise NotFound(f"unknown model {model!r}", param="model", code="model_not_found")
-        return _model(model)
+        return model_object(model)
 
     @api.get("/v1/audio/models")
     async def audio_models(self) -> dict[str, Any]:
@@ -218,16 +234,3 @@ class Ingress:
     async def metrics(self) -> PlainTextResponse:
         """The whole cluster's metrics, for Prometheus."""
         return PlainTextResponse(await cluster_metrics(), media_type="text/plain; version=0.0.4")
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "cosyserve"}
-
-
-async def _prepend(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    try:
-        yield first
-        async for chunk in rest:
-            yield chunk
-    finally:
-        await rest.aclose()     # type: ignore[attr-defined]

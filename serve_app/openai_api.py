@@ -121,3 +121,8 @@ def sse_done(characters: int, frames: int) -> bytes:
     """The last event. Tokens are counted as characters of text in and frames of audio out."""
     return sse({"type": "speech.audio.done", "usage": {
         "input_tokens": characters, "output_tokens": frames, "total_tokens": characters + frames}})
+
+
+def model_object(name: str) -> dict[str, Any]:
+    """A model, as ``/v1/models`` lists it."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "cosyserve"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +65,7 @@ class Pipeline:
         self._stages = stages
         self._look_ahead = look_ahead
 
-    async def pcm(self, speech: Speech) -> AsyncIterator[bytes]:
+    async def pcm(self, speech: Speech) -> AsyncGenerator[bytes, None]:
         """The text's PCM (s16le, mono, at the family's rate), in order, as soon as it is made.
 
         At most ``look_ahead`` utterances are with the stages at once, so a slow listener holds no more than
@@ -135,7 +135,7 @@ class _Piece:
         self._sound = self._stages.vocoder.speech.options(stream=True).remote(
             self._features, self._need, self._samples)
 
-    async def windows(self) -> AsyncIterator[bytes]:
+    async def windows(self) -> AsyncGenerator[bytes, None]:
         """The utterance's PCM; a replica that dies costs a retry from the last whole window."""
         for attempt in range(1, ATTEMPTS + 1):
             try:

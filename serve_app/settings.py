@@ -24,6 +24,9 @@ class Limits(Strict):
 
     characters: int = Field(20_000, ge=1, description="Longest input of a request, in characters; a longer one "
                             "is refused with 413.")
+    whole_answer_characters: int = Field(4096, ge=1, description="Longest input that may be answered in one piece "
+                                         "(stream: false), which holds all its audio in the ingress (about 3 KB a "
+                                         "character); a longer one is refused with 413.")
     body_bytes: int = Field(1_000_000, ge=1_000, description="Largest request body; a larger one is refused "
                             "with 413.")
     concurrent_requests: int = Field(64, ge=1, description="Speech requests that one ingress replica works on; "

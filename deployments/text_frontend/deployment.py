@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from deployments.contracts import Need, PageRequest, TextPage
 from deployments.settings import FrontendSettings
 from deployments.stage import Buckets, Stage, log
+from deployments.text_frontend.english import EnglishReader
 from deployments.text_frontend.frontend import TextFrontend
 
-_WARM_UP = "The quick brown fox jumps over the lazy dog, for $9.99, at 7:30 pm. Zyxglorp?"
+_WARM_UP = "The quick brown fox jumps over the lazy dog, for $9.99, at 7:30 pm."
 
 
 class TextFrontendStage(Stage[FrontendSettings, PageRequest, TextPage]):
@@ -19,7 +20,8 @@ class TextFrontendStage(Stage[FrontendSettings, PageRequest, TextPage]):
 
     def __init__(self) -> None:
         super().__init__("text-frontend")
-        self._frontend = TextFrontend()
+        self._english = EnglishReader()
+        self._frontend = TextFrontend([self._english])
 
     def buckets(self, settings: FrontendSettings) -> Buckets:
         """One page at a time, in the order of need."""
@@ -30,7 +32,8 @@ class TextFrontendStage(Stage[FrontendSettings, PageRequest, TextPage]):
         self._frontend.longest_utterance = settings.longest_utterance
 
     def warm_up(self, edge: int) -> None:
-        """Read a sentence, so that lexicon and networks are loaded before work comes."""
+        """Load the net for unknown words, and read a sentence, before work comes."""
+        self._english.warm_up()
         self._frontend.page(_WARM_UP, 0, most=8)
 
     def forward(self, edge: int, items: Sequence[PageRequest]) -> list[TextPage]:

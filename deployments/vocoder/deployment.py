@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
+
 from deployments.contracts import AcousticFeatures, Need, VocoderNetwork, Window
 from deployments.families import FAMILIES, load_class
 from deployments.settings import VocoderSettings
