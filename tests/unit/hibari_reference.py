@@ -1,4 +1,5 @@
-"""hibari's own runtime, with the rounding of activations taken out.
+"""What hibari's tests share: its own runtime with the rounding of activations taken out, and speech made whole
+and in windows.
 
 The package's graph quantises activations as it runs, to 8 bits and with one scale for a whole tensor, which
 alone moves its spectra by several tenths and its durations by a frame here and there. Ours computes in
@@ -14,9 +15,14 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import torch
 from onnx import helper, numpy_helper
 
-from deployments.contracts import Float32
+from deployments.contracts import AcousticFeatures, Float32, SpeechItem, Utterance, Window
+from deployments.vocoder.hibari import HibariSource, HibariVocoder
+from deployments.vocoder.windows import plan
+
+HOP = 300
 
 
 class NoNoise:
@@ -67,3 +73,38 @@ def float_session() -> Any:
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(float_graph(package_file()), options)
+
+
+def item(ids: tuple[int, ...], speed: float = 1.0, start: int = 0) -> SpeechItem:
+    return SpeechItem(Utterance(start, start + 1, "en-US", ids), "heart", speed, seed=7)
+
+
+def whole(vocoder: HibariVocoder, source: HibariSource) -> Float32:
+    """An utterance in one pass."""
+    return vocoder.forward(source.frames, [Window(source, 0, source.frames, source.frames)])[0]
+
+
+def joined(vocoder: HibariVocoder, source: HibariSource, sizes: tuple[int, ...]) -> Float32:
+    windows = plan(source.frames, sizes, vocoder.context_frames, first_small=True)
+    parts = [vocoder.forward(size, [Window(source, start, n, size)])[0] for start, n, size in windows]
+    assert [len(part) for part in parts] == [n * HOP for _, n, _ in windows]
+    return np.concatenate(parts)
+
+
+def spectra(vocoder: HibariVocoder, made: AcousticFeatures) -> list[Float32]:
+    """lh, θ, ln, lr and φ of an utterance, each ``[601, F]``."""
+    reach, length = 27, made.frames + 2 * 27
+    cond, exists = torch.zeros(1, length, 130), torch.zeros(1, length)
+    cond[0, reach:-reach] = torch.from_numpy(made.arrays["cond"].T)
+    exists[0, reach:-reach] = 1
+    with torch.inference_mode():
+        return [part.T.numpy().copy() for part in vocoder._net(cond, exists)[0].split(601, dim=-1)]
+
+
+def shortened(features: AcousticFeatures, frames: int) -> AcousticFeatures:
+    """Features cut, or repeated, to a length."""
+    arrays = {
+        name: np.ascontiguousarray(np.take(array, np.arange(frames) % features.frames, axis=-1))
+        for name, array in features.arrays.items()
+    }
+    return AcousticFeatures(frames, arrays, features.noise_key)

@@ -43,3 +43,10 @@ def test_noise_is_complex_normal() -> None:
     np.testing.assert_allclose((parts**4).mean(0), 3, atol=0.1)
     for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1])):  # neither frames nor bins go together
         assert ((a * b.conj()).mean().abs() / 2) < 0.015
+
+
+def test_magnitudes_are_bounded() -> None:
+    parts = torch.full((1, 2, 5, 601), -50.0)  # silent, but for the harmonic part
+    parts[:, :, 0], parts[:, :, 1] = 9.0, 0.0
+    spectrum = hibari_signal.spectrum_of(parts.flatten(2), torch.ones(1, 2, 601, dtype=torch.complex64), None)
+    np.testing.assert_allclose(spectrum, np.exp(7.0), rtol=1e-5)
