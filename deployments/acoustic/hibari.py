@@ -135,7 +135,8 @@ class TextEncoder(nn.Module):
 
     def __init__(self, channels: int, hidden: int, passes: int) -> None:
         super().__init__()
-        self.emb = nn.Embedding(_SYMBOLS, channels)
+        # Not nn.Embedding(…): drawing its initial values on the meta device imports 70 MB of torch for good.
+        self.emb = nn.Embedding.from_pretrained(torch.empty(_SYMBOLS, channels))  # type: ignore[no-untyped-call]
         self.convs = nn.ModuleList(ConvNeXtBlock(channels, hidden, 5) for _ in range(2))
         self.attn = TransformerLayer(channels, hidden)
         self.norm = nn.LayerNorm(channels)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,3 +148,16 @@ def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hibari_weights, "_PACKAGE", "no_such_package_here")
     with pytest.raises(WeightsError, match="hibari-tts"):
         acoustic_state()
+
+
+@pytest.mark.parametrize(
+    "loaded", ["deployments.acoustic.hibari:HibariAcoustic", "deployments.vocoder.hibari:HibariVocoder"]
+)
+def test_loading_pulls_in_nothing_heavy(loaded: str) -> None:
+    module, name = loaded.split(":")
+    code = (
+        f"import sys; from {module} import {name}; {name}(); "
+        "print([m for m in ('onnx', 'onnxruntime', 'hibari', 'ray', 'sympy', 'torch._dynamo') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
