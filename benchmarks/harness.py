@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 import httpx
 import psutil
 import yaml
+
+from deployments.stage import StageStatus
 
 CONFIG = Path(__file__).resolve().parent.parent / "config.yaml"
 START_S = 180.0
@@ -51,7 +54,7 @@ class Service:
             with contextlib.suppress(psutil.NoSuchProcess):
                 title = " ".join(process.cmdline())
                 if title.startswith("ray::ServeReplica:cosyserve:"):
-                    stages.setdefault(title.split(":")[4].split()[0], []).append(process)
+                    stages.setdefault(re.split(r"[:. ]", title)[4], []).append(process)
         return stages
 
 
@@ -71,6 +74,33 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def connected(service: Service) -> Iterator[None]:
+    """This process as a driver of the service's cluster."""
+    import ray
+
+    raylet = next(process for process in service.processes() if process.name() == "raylet")
+    address = next(word for word in raylet.cmdline() if word.startswith("--gcs-address=")).partition("=")[2]
+    ray.init(address=address, namespace="serve", log_to_driver=False, logging_level="ERROR")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def statuses(stage: str) -> list[StageStatus]:
+    """Every replica's state, asked in a :func:`connected` process; none while the only one is being updated."""
+    from ray import serve
+    from ray.serve.exceptions import DeploymentUnavailableError
+
+    handle = serve.get_deployment_handle(stage, "cosyserve")
+    try:
+        replies: list[StageStatus] = handle.broadcast("status").results(timeout_s=10)
+    except DeploymentUnavailableError:
+        return []
+    return replies
 
 
 @contextlib.contextmanager

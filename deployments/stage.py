@@ -37,6 +37,8 @@ class StageStatus:
     padded_share: float
     """Share of all padded cost so far that held nothing."""
     queued: int
+    edges: list[int]
+    """Edges of its buckets, as set now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class Stage(ABC, Generic[Settings, Item, Result]):
             stage=self.name, resident_bytes=resident_bytes(), peak_bytes=peak_resident_bytes(),
             reserved_bytes=reserved_bytes(), batches=self._batches, items=self._items,
             compute_s=self._compute_s, padded_share=1 - self._cost / self._padded_cost if self._padded_cost else 0.0,
-            queued=self.batcher.queued)
+            queued=self.batcher.queued, edges=self.batcher.edges)
 
     def _report(self, batch: BatchReport) -> None:
         """Count a batch."""

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.harness import Service, running_service
+from benchmarks.harness import Service, connected, running_service
 
 
 def _quick_to_scale(_: dict[str, Any], deployments: dict[str, dict[str, Any]]) -> None:
@@ -21,9 +21,9 @@ def _quick_to_scale(_: dict[str, Any], deployments: dict[str, dict[str, Any]]) -
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    """The service, every stage ready."""
+    """The service, every stage ready; this process can ask its replicas."""
     pushes = {f"RAY_SERVE_{who}_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1" for who in ("REPLICA", "HANDLE")}
-    with running_service(_quick_to_scale, environment=pushes) as started:
+    with running_service(_quick_to_scale, environment=pushes) as started, connected(started):
         yield started
 
 
