@@ -9,6 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+SMALLEST_WINDOW = 20
 Edges = Annotated[list[int], Field(min_length=1)]
 
 
@@ -54,6 +55,10 @@ class AcousticSettings(BatchSettings):
         _check_ascending("bucket_edges", self.bucket_edges)
         return self
 
+    def edges(self, longest: int) -> list[int]:
+        """All buckets' edges, for a model that takes ``longest`` symbols."""
+        return [*(edge for edge in self.bucket_edges if edge < longest), longest]
+
 
 class VocoderSettings(BatchSettings):
     """A vocoder."""
@@ -66,6 +71,9 @@ class VocoderSettings(BatchSettings):
     @model_validator(mode="after")
     def _ascending(self) -> Self:
         _check_ascending("window_sizes", self.window_sizes)
+        if self.window_sizes[0] < SMALLEST_WINDOW:
+            raise ValueError(f"a window of {self.window_sizes[0]} frames is under {SMALLEST_WINDOW}: nearly all of "
+                             "its work would be its neighbours'")
         return self
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
 from ray.serve import metrics
 
 from deployments.batching import BatchReport, BucketedBatcher, Item, Result
@@ -39,6 +38,8 @@ class StageStatus:
     queued: int
     edges: list[int]
     """Edges of its buckets, as set now."""
+    refused: str | None
+    """Why the newest settings were refused, where they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Stage(ABC, Generic[Settings, Item, Result]):
     def __init__(self, name: str) -> None:
         self.name = name
         self.settings: Settings | None = None
+        self.refused: str | None = None
         self._batcher: BucketedBatcher[Item, Result] | None = None
         self._batches = self._items = 0
         self._cost = self._padded_cost = self._compute_s = 0.0
@@ -92,12 +94,23 @@ class Stage(ABC, Generic[Settings, Item, Result]):
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Serve calls this before the replica takes work, and whenever ``user_config`` changes.
 
-        Raises ValueError that names every bad key; a replica that runs keeps its settings then.
+        A replica that starts fails on settings that it cannot take. One that runs keeps its old ones and says
+        so, in its log, its status and its metrics: Serve would replace it, and a slip of the pen in a live
+        edit must not end a working stage.
         """
         try:
-            settings = self.settings_type.model_validate(user_config)
-        except ValidationError as error:
-            raise ValueError(f"user_config of {self.name}: {error}") from error
+            await self._take(user_config)
+        except Exception as error:
+            if self.settings is None:
+                raise
+            self.refused = f"user_config of {self.name}: {error}"
+            log.error("%s: new settings refused, the old ones stay: %s", self.name, error)
+        else:
+            self.refused = None
+        self._metrics["settings_refused"].set(int(self.refused is not None))
+
+    async def _take(self, user_config: dict[str, Any]) -> None:
+        settings = self.settings_type.model_validate(user_config)
         buckets = self.buckets(settings)
         known = self._batcher.edges if self._batcher else []
         batcher = self._batcher or BucketedBatcher(
@@ -129,7 +142,7 @@ class Stage(ABC, Generic[Settings, Item, Result]):
             stage=self.name, resident_bytes=resident_bytes(), peak_bytes=peak_resident_bytes(),
             reserved_bytes=reserved_bytes(), batches=self._batches, items=self._items,
             compute_s=self._compute_s, padded_share=1 - self._cost / self._padded_cost if self._padded_cost else 0.0,
-            queued=self.batcher.queued, edges=self.batcher.edges)
+            queued=self.batcher.queued, edges=self.batcher.edges, refused=self.refused)
 
     def _report(self, batch: BatchReport) -> None:
         """Count a batch."""
@@ -164,5 +177,6 @@ _METRICS: list[tuple[Any, str, str, list[float] | None]] = [
     (metrics.Gauge, "queued_items", "Items that wait for compute.", None),
     (metrics.Gauge, "resident_bytes", "Resident size of the replica's process.", None),
     (metrics.Gauge, "peak_resident_bytes", "Largest resident size so far.", None),
+    (metrics.Gauge, "settings_refused", "1 while the replica runs on old settings: it refused newer ones.", None),
     (metrics.Gauge, "reserved_bytes", "Reserved for the replica (ray_actor_options.memory); 0 for none.", None),
 ]

@@ -219,15 +219,15 @@ class Ingress:
         """200 when every stage can speak, else 503; with each stage's word."""
         async def state(handle: DeploymentHandle[Any]) -> str:
             try:
-                await asyncio.wait_for(handle.status.remote(), READY_S)
+                status = await asyncio.wait_for(handle.status.remote(), READY_S)
             except TimeoutError:
                 return "no replica answers"
             except Exception as error:
                 return f"{type(error).__name__}: {error}".splitlines()[0]
-            return "ok"
+            return f"ok, but on old settings: {status.refused}" if status.refused else "ok"
 
         stages = dict(zip(self._handles, await asyncio.gather(*map(state, self._handles.values())), strict=True))
-        ready = all(word == "ok" for word in stages.values())
+        ready = all(word.startswith("ok") for word in stages.values())
         return JSONResponse({"status": "ok" if ready else "not ready", "stages": stages}, 200 if ready else 503)
 
     @api.get("/metrics")

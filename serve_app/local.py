@@ -5,16 +5,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 
-import numpy as np
-
 from deployments.contracts import AcousticNetwork, SpeechItem, Utterance, VocoderNetwork, Window
 from deployments.families import FAMILIES, load_class
 from deployments.settings import AcousticSettings, FrontendSettings, VocoderSettings
 from deployments.text_frontend.english import EnglishReader
 from deployments.text_frontend.frontend import TextFrontend
-from deployments.vocoder.windows import plan
-
-PAGE = 8
+from deployments.vocoder.windows import pcm, plan
 
 
 class LocalSynthesizer:
@@ -29,8 +25,7 @@ class LocalSynthesizer:
         self._frontend = TextFrontend([EnglishReader()], FrontendSettings().longest_utterance)
         self._acoustic: AcousticNetwork = load_class(self.family.acoustic)()
         self._vocoder: VocoderNetwork = load_class(self.family.vocoder)()
-        longest = self._acoustic.max_symbols
-        self._edges = [*(edge for edge in acoustic.bucket_edges if edge < longest), longest]
+        self._edges = acoustic.edges(self._acoustic.max_symbols)
         self._sizes = vocoder.window_sizes
 
     def pcm(self, text: str, voice: str | None = None, speed: float = 1.0, seed: int = 0) -> Iterator[bytes]:
@@ -43,7 +38,7 @@ class LocalSynthesizer:
         """The text's utterances, read as they are asked for."""
         start = 0
         while start < len(text):
-            page = self._frontend.page(text, start, most=PAGE if start else 1)
+            page = self._frontend.page(text, start, most=1)
             yield from page.utterances
             start = page.end
 
@@ -56,4 +51,4 @@ class LocalSynthesizer:
         for start, frames, size in plan(features.frames, self._sizes, self._vocoder.context_frames,
                                         first_small=first):
             samples = self._vocoder.forward(size, [Window(source, start, frames, size)])[0]
-            yield (np.clip(samples, -1.0, 1.0) * 32767.0).astype("<i2").tobytes()
+            yield pcm(samples)

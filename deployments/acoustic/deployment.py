@@ -22,9 +22,7 @@ class AcousticStage(Stage[AcousticSettings, SpeechItem, AcousticFeatures]):
 
     def buckets(self, settings: AcousticSettings) -> Buckets:
         """Buckets by symbols; the last one reaches the model's own limit."""
-        longest = self._network.max_symbols
-        edges = [edge for edge in settings.bucket_edges if edge < longest]
-        return Buckets([*edges, longest], settings.padded_symbols_cap, settings.wait_s)
+        return Buckets(settings.edges(self._network.max_symbols), settings.padded_symbols_cap, settings.wait_s)
 
     def prepare(self, settings: AcousticSettings) -> None:
         """Take the thread count."""

@@ -7,13 +7,11 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
-import numpy as np
-
 from deployments.contracts import AcousticFeatures, Need, VocoderNetwork, Window
 from deployments.families import FAMILIES, load_class
 from deployments.settings import VocoderSettings
 from deployments.stage import Buckets, Stage
-from deployments.vocoder.windows import plan
+from deployments.vocoder.windows import pcm, plan
 
 WINDOWS_IN_FLIGHT = 2
 """Windows of one utterance with the batcher at a time: the next waits there while one is computed, so that a
@@ -45,8 +43,7 @@ class VocoderStage(Stage[VocoderSettings, Window, bytes]):
 
     def forward(self, edge: int, items: Sequence[Window]) -> list[bytes]:
         """The windows' PCM."""
-        return [(np.clip(samples, -1.0, 1.0) * 32767.0).astype("<i2").tobytes()
-                for samples in self._network.forward(edge, items)]
+        return [pcm(samples) for samples in self._network.forward(edge, items)]
 
     async def speech(self, features: AcousticFeatures, need: Need, sample: int = 0) -> AsyncIterator[bytes]:
         """The utterance's PCM (s16le, mono), window after window, in order.

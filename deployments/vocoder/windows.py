@@ -1,4 +1,4 @@
-"""How an utterance is cut into windows of a few fixed sizes; the same for every voice family.
+"""How an utterance is cut into windows of a few fixed sizes, and what comes of each; the same for every family.
 
 Few shapes keep a vocoder's memory flat and let windows of many requests share a batch. Each window costs
 its size and the context on both of its sides, so the cover of least cost is sought.
@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+
+import numpy as np
+
+from deployments.contracts import Float32
 
 
 def plan(frames: int, sizes: Sequence[int], context: int, first_small: bool) -> list[tuple[int, int, int]]:
@@ -61,3 +65,8 @@ def _cheapest(frames: int, sizes: tuple[int, ...], context: int) -> tuple[int, t
             best = cost, (size, *rest)
     assert best is not None
     return best
+
+
+def pcm(samples: Float32) -> bytes:
+    """A window's samples in [-1, 1] as s16le mono."""
+    return (np.clip(samples, -1.0, 1.0) * 32767.0).astype("<i2").tobytes()

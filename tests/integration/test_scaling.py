@@ -82,7 +82,7 @@ def test_a_killed_replica_costs_a_delay_and_nothing_else(service: Service, clien
     assert not pids(service)[stage] & victims
 
 
-def test_batching_changes_live(service: Service,
+def test_batching_changes_live_and_a_bad_value_changes_nothing(service: Service,
                                                                     client: httpx.Client) -> None:
     before, whole = pids(service), client.post("/v1/audio/speech", json=speech(TEXT)).content
 
@@ -100,6 +100,12 @@ def test_batching_changes_live(service: Service,
         until(lambda: sizes() == [[60, 240]], 30, "new window sizes")
         assert same(client.post("/v1/audio/speech", json=speech(TEXT)).content, whole)
         assert pids(service) == before, "a replica was replaced"
+
+        deploy(window_sizes=[240, 60])          # must ascend
+        until(lambda: "window_sizes" in client.get("/health/ready").json()["stages"]["hibari-vocoder"], 30,
+              "the refusal said")
+        assert same(client.post("/v1/audio/speech", json=speech(TEXT)).content, whole)
+        assert sizes() == [[60, 240]]
     finally:
         deploy()
         until(lambda: sizes() == [[40, 80, 160, 320]], 30, "the old window sizes")
