@@ -9,26 +9,26 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 SAMPLE_RATE = 24000
 
 
-def _hibari() -> Callable[[str], int]:
+def _hibari() -> Callable[[str], Iterator[int]]:
     from hibari import Hibari
 
     runtime = Hibari(threads=1)
-    return lambda text: len(runtime(text, seed=0))
+    return lambda text: (len(sentence) for sentence in runtime.stream(text, seed=0))
 
 
-def _ours() -> Callable[[str], int]:
+def _ours() -> Callable[[str], Iterator[int]]:
     import torch
 
     from serve_app.local import LocalSynthesizer
 
     torch.set_num_threads(1)
     synthesizer = LocalSynthesizer()
-    return lambda text: sum(len(chunk) for chunk in synthesizer.pcm(text)) // 2
+    return lambda text: (len(chunk) // 2 for chunk in synthesizer.pcm(text))
 
 
 def main(way: str) -> None:
@@ -36,12 +36,16 @@ def main(way: str) -> None:
     import psutil
 
     speak = {"hibari": _hibari, "ours": _ours}[way]()
-    speak("The quick brown fox jumps over the lazy dog. It does so again, and then once more, without a pause.")
+    warm = "The quick brown fox jumps over the lazy dog. It does so again, and then once more, without a pause."
+    assert sum(speak(warm))
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         wall, cpu = time.perf_counter(), time.process_time()
-        samples = speak(json.loads(line))
-        print(json.dumps({"audio_s": samples / SAMPLE_RATE, "wall_s": time.perf_counter() - wall,
+        pieces = speak(json.loads(line))
+        samples = next(pieces)
+        first_s = time.perf_counter() - wall
+        samples += sum(pieces)
+        print(json.dumps({"audio_s": samples / SAMPLE_RATE, "first_s": first_s, "wall_s": time.perf_counter() - wall,
                           "cpu_s": time.process_time() - cpu,
                           "resident": psutil.Process().memory_info().rss}), flush=True)
 

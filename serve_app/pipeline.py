@@ -26,12 +26,12 @@ ATTEMPTS = 4
 SAMPLE_BYTES = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Stages:
-    """Handles of one family's stages."""
+    """One family's stages as calls. Each call's handle is made once: making one costs as much as a call."""
 
-    acoustic: DeploymentHandle[Any]
-    vocoder: DeploymentHandle[Any]
+    def __init__(self, acoustic: DeploymentHandle[Any], vocoder: DeploymentHandle[Any]) -> None:
+        self.features = acoustic.options(method_name="features")
+        self.speech = vocoder.options(method_name="speech", stream=True)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,8 @@ class Pipeline:
     """The stages as one call. Holds no state between requests."""
 
     def __init__(self, frontend: DeploymentHandle[Any], stages: dict[str, Stages], look_ahead: int) -> None:
-        self._frontend = frontend
+        # A page is small: by value, without a turn through the object store.
+        self._page = frontend.options(method_name="page", _by_reference=False)
         self._stages = stages
         self._look_ahead = look_ahead
 
@@ -98,7 +99,7 @@ class Pipeline:
         try:
             while start < len(speech.text):
                 request = PageRequest(speech.text, start, PAGE if start else 1)
-                page: TextPage = await _again(self._frontend.page, request, need)
+                page: TextPage = await _again(self._page, request, need)
                 speech.unspoken += page.unspoken
                 if start == 0 and not page.utterances:
                     raise BadRequest("the input holds nothing that can be spoken", param="input",
@@ -131,9 +132,8 @@ class _Piece:
 
     def _start(self) -> None:
         # The features' response goes on unresolved: replica to replica, never through here.
-        self._features = self._stages.acoustic.features.remote(self._item, self._need)
-        self._sound = self._stages.vocoder.speech.options(stream=True).remote(
-            self._features, self._need, self._samples)
+        self._features = self._stages.features.remote(self._item, self._need)
+        self._sound = self._stages.speech.remote(self._features, self._need, self._samples)
 
     async def windows(self) -> AsyncGenerator[bytes, None]:
         """The utterance's PCM; a replica that dies costs a retry from the last whole window."""
@@ -161,7 +161,7 @@ class _Piece:
         self._features.cancel()
 
 
-async def _again(method: Any, *args: object) -> Any:
+async def _again(method: DeploymentHandle[Any], *args: object) -> Any:
     """The result of a stage's method, tried again where a replica died under it."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
