@@ -47,7 +47,7 @@ class AcousticSettings(BatchSettings):
 
     bucket_edges: Edges = Field([20, 40, 60, 80, 100, 120, 160, 240], description="Upper edges of the length "
                                 "buckets, in symbols. A last bucket up to the model's own limit is implied.")
-    padded_symbols_cap: int = Field(160, ge=1, description="Symbols in one batch at most, padding included: "
+    padded_symbols_cap: int = Field(240, ge=1, description="Symbols in one batch at most, padding included: "
                                     "memory of a batch against throughput.")
 
     @model_validator(mode="after")
