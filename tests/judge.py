@@ -13,7 +13,10 @@ import numpy as np
 import soundfile
 
 _RATE = 16000
-_ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+_ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]
 _TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _SPELLED = {"mr": "mister", "dr": "doctor", "%": "percent", "grey": "gray", "okay": "ok"}
