@@ -33,7 +33,7 @@ from serve_app.openai_api import (
 )
 from serve_app.pipeline import SAMPLE_BYTES, Pipeline, Speech, Stages
 from serve_app.settings import ServiceSettings
-from serve_app.streaming import AbandonableStream
+from serve_app.streaming import AbandonableStream, HeadAsGet, in_thread
 
 log = logging.getLogger("ray.serve")
 
@@ -42,6 +42,7 @@ READY_S = 2.0
 """A stage that does not answer within this is not ready."""
 
 api = FastAPI(title="CosyServe", docs_url="/docs", redoc_url=None)
+api.add_middleware(HeadAsGet)
 
 
 @api.exception_handler(SpeechError)
@@ -52,7 +53,7 @@ async def _speech_error(_: Request, error: SpeechError) -> JSONResponse:
 @api.exception_handler(HTTPException)
 async def _http_error(_: Request, error: HTTPException) -> JSONResponse:
     plain = BadRequest(str(error.detail), code={404: "not_found", 405: "method_not_allowed"}.get(error.status_code))
-    return JSONResponse(error_body(plain), error.status_code)
+    return JSONResponse(error_body(plain), error.status_code, error.headers)     # a 405 says what is allowed
 
 
 @api.exception_handler(RequestValidationError)
@@ -171,7 +172,7 @@ class Ingress:
 
     async def _off_loop(self, function: Callable[..., bytes], *args: bytes) -> bytes:
         """Encoding, off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._encoding, function, *args)
+        return await in_thread(self._encoding, function, *args)
 
     @api.get("/v1/models")
     async def models(self) -> dict[str, Any]:

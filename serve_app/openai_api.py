@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -25,12 +25,16 @@ class UnsupportedMediaType(SpeechError):
     code = "unsupported_media_type"
 
 
+Name = Annotated[str, Field(max_length=256)]
+"""What a client calls a voice, a model or a format; short enough to be quoted in an error."""
+
+
 class VoiceReference(BaseModel):
     """A voice by its id."""
 
     model_config = ConfigDict(strict=True)
 
-    id: str
+    id: Name
 
 
 class SpeechRequest(BaseModel):
@@ -38,11 +42,11 @@ class SpeechRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
-    model: str
+    model: Name
     input: str
-    voice: str | VoiceReference
+    voice: Name | VoiceReference
     instructions: str | None = Field(None, max_length=4096)
-    response_format: str = "mp3"
+    response_format: Name = "mp3"
     speed: float = Field(1.0, ge=0.25, le=4.0)
     stream_format: Literal["audio", "sse"] = "audio"
     stream: Any = None
@@ -78,10 +82,7 @@ async def read_speech_request(request: Request, *, body_bytes: int, characters: 
     try:
         asked = SpeechRequest.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        param = str(first["loc"][0]) if first["loc"] else None
-        code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
-        raise BadRequest(f"{param}: {first['msg']}", param=param, code=code) from error
+        raise _said(error) from error
     if asked.response_format not in FORMATS:
         raise BadRequest(f"unknown response_format {asked.response_format!r}; known: {', '.join(FORMATS)}",
                          param="response_format")
@@ -91,6 +92,17 @@ async def read_speech_request(request: Request, *, body_bytes: int, characters: 
     if not asked.input.strip():
         raise BadRequest("the input is empty", param="input", code="nothing_to_speak")
     return asked
+
+
+def _said(error: ValidationError) -> BadRequest:
+    """The first field that is wrong, and how."""
+    errors = error.errors(include_input=False, include_url=False)
+    param = str(errors[0]["loc"][0])
+    # Of a union's complaints (a voice is a name or an object), the one that got furthest into what was sent.
+    first = max((each for each in errors if each["loc"][0] == param), key=lambda each: len(each["loc"]))
+    place = param if len(first["loc"]) < 3 else f"{param}.{first['loc'][-1]}"
+    code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
+    return BadRequest(f"{place}: {first['msg']}", param=param, code=code)
 
 
 def error_response(error: SpeechError) -> JSONResponse:
