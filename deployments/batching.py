@@ -64,7 +64,7 @@ class BucketedBatcher(Generic[Item, Result]):
     """Batches items of like length on one compute thread.
 
     ``forward(edge, items)`` runs on that thread and returns one outcome an item: its result, or an exception
-    that fails this item alone. What it raises fails the whole batch.
+    that fails this item. What it raises fails the batch, which is then computed in halves.
     """
 
     def __init__(self, name: str, forward: Callable[[int, Sequence[Item]], Sequence[Result | Exception]], *,
@@ -174,6 +174,19 @@ class BucketedBatcher(Generic[Item, Result]):
                 batch.append(job)
         return batch
 
+    def _outcomes(self, edge: int, items: list[Item]) -> list[Result | Exception]:
+        """One outcome an item. A batch that fails is halved and tried again, so that an item fails alone."""
+        try:
+            outcomes = list(self._forward(edge, items))
+            if len(outcomes) != len(items):
+                raise RuntimeError(f"{len(outcomes)} results for a batch of {len(items)}")
+            return outcomes
+        except Exception as error:      # whatever it was, the queue goes on
+            if len(items) == 1:
+                return [error]
+        half = len(items) // 2
+        return self._outcomes(edge, items[:half]) + self._outcomes(edge, items[half:])
+
     async def _drain(self) -> None:
         while True:
             await self._wake.wait()
@@ -182,12 +195,7 @@ class BucketedBatcher(Generic[Item, Result]):
                 self._wake.clear()
                 continue
             started = self._computing_since = time.monotonic()
-            try:
-                outcomes = await self.run(self._forward, batch[0].edge, [job.item for job in batch])
-                if len(outcomes) != len(batch):
-                    raise RuntimeError(f"{len(outcomes)} results for a batch of {len(batch)}")
-            except Exception as error:      # whatever it was fails this batch, never the queue
-                outcomes = [error] * len(batch)
+            outcomes = await self.run(self._outcomes, batch[0].edge, [job.item for job in batch])
             self._computing_since = None
             for job, outcome in zip(batch, outcomes, strict=True):
                 if job.done.cancelled():

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from deployments.contracts import AcousticFeatures, Need, VocoderNetwork, Window
 from deployments.families import FAMILIES, load_class
@@ -18,7 +19,30 @@ WINDOWS_IN_FLIGHT = 2
 single listener keeps the compute thread busy."""
 
 
-class VocoderStage(Stage[VocoderSettings, Window, bytes]):
+class _Opened:
+    """An utterance's source, opened by the first of its windows: that is compute, and comes in order of need."""
+
+    def __init__(self, features: AcousticFeatures) -> None:
+        self._features: AcousticFeatures | None = features
+        self._source: object = None
+
+    def by(self, network: VocoderNetwork) -> object:
+        """The source. Called on the compute thread only."""
+        if self._features is not None:
+            self._source, self._features = network.open(self._features), None
+        return self._source
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowItem:
+    """A window to be computed."""
+
+    utterance: _Opened
+    start: int
+    frames: int
+
+
+class VocoderStage(Stage[VocoderSettings, _WindowItem, bytes]):
     """One family's vocoder."""
 
     settings_type = VocoderSettings
@@ -38,12 +62,12 @@ class VocoderStage(Stage[VocoderSettings, Window, bytes]):
 
     def warm_up(self, edge: int) -> None:
         """Compute a window of the bucket's size."""
-        source = self._network.open(self._network.silence(edge))
-        self._network.forward(edge, [Window(source, 0, edge, edge)])
+        self.forward(edge, [_WindowItem(_Opened(self._network.silence(edge)), 0, edge)])
 
-    def forward(self, edge: int, items: Sequence[Window]) -> list[bytes]:
+    def forward(self, edge: int, items: Sequence[_WindowItem]) -> list[bytes]:
         """The windows' PCM."""
-        return [pcm(samples) for samples in self._network.forward(edge, items)]
+        windows = [Window(item.utterance.by(self._network), item.start, item.frames, edge) for item in items]
+        return [pcm(samples) for samples in self._network.forward(edge, windows)]
 
     async def speech(self, features: AcousticFeatures, need: Need, sample: int = 0) -> AsyncIterator[bytes]:
         """The utterance's PCM (s16le, mono), window after window, in order.
@@ -51,8 +75,7 @@ class VocoderStage(Stage[VocoderSettings, Window, bytes]):
         ``need.due_s`` is when the listener reaches the utterance's first sample. ``sample`` is where to go on
         after an earlier replica was lost; it stands at the end of a window.
         """
-        network, batcher = self._network, self.batcher
-        source = await batcher.run(network.open, features)
+        network, batcher, utterance = self._network, self.batcher, _Opened(features)
         frames_per_s = network.sample_rate / network.samples_per_frame
         first_frame = sample // network.samples_per_frame
         due_s = need.due_s if need.later else time.time()
@@ -64,8 +87,8 @@ class VocoderStage(Stage[VocoderSettings, Window, bytes]):
                     yield await pending.popleft()
                 start = first_frame + offset
                 needed = need if start == 0 and not need.later else Need(True, due_s + start / frames_per_s)
-                window = Window(source, start, frames, size)
-                pending.append(asyncio.ensure_future(batcher.submit(window, frames, needed, edge=size)))
+                item = _WindowItem(utterance, start, frames)
+                pending.append(asyncio.ensure_future(batcher.submit(item, frames, needed, edge=size)))
             while pending:
                 yield await pending.popleft()
         finally:

@@ -135,6 +135,19 @@ async def test_one_failing_item_fails_alone() -> None:
     assert outcomes[2] == "C"
 
 
+async def test_a_batch_that_fails_is_tried_in_halves() -> None:
+    recorder = Recorder()
+    batcher = recorder.batcher()
+    async with recorder.busy(batcher):
+        waiting = [asyncio.ensure_future(batcher.submit(name, 5, NOW)) for name in ("a", "b", "poison", "d")]
+        await settle()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert (outcomes[0], outcomes[1], outcomes[3]) == ("A", "B", "D")
+    assert isinstance(outcomes[2], MemoryError)
+    assert [items for _, items in recorder.batches[1:]] == [
+        ["a", "b", "poison", "d"], ["a", "b"], ["poison", "d"], ["poison"], ["d"]]
+
+
 async def test_a_failed_batch_leaves_the_queue_working() -> None:
     batcher = Recorder().batcher()
     with pytest.raises(MemoryError):
