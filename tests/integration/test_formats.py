@@ -19,7 +19,7 @@ from tests.conftest import speech
 from tests.integration.test_independence import TEXTS, same
 from tests.unit.test_audio import FRAME, PRIMING, RATE, Wave, decode
 
-TEXT = " ".join(TEXTS[2:6])      # several sentences, long enough for windows of every size
+TEXT = " ".join(TEXTS[1:8])      # several sentences, long enough for windows of every size
 LOSSLESS = ("pcm", "wav", "flac")
 LOUD = 0.01                     # of full scale: speech, not breath
 FRAME_SAMPLES = 300             # of the acoustic features, at 80 a second: windows are cut at them
@@ -76,7 +76,7 @@ def test_decodes_to_the_same_sound_to_the_very_end(spoken: dict[str, httpx.Respo
 @pytest.mark.parametrize("audio_format", FORMATS)
 def test_no_click_at_a_join(spoken: dict[str, httpx.Response], joins: list[int], audio_format: str) -> None:
     jumps = np.abs(np.diff(decode(audio_format, spoken[audio_format].content)))
-    assert len(joins) > 10
+    assert len(joins) >= 8
     clicks = []
     for join in joins:
         at = jumps[join - 2:join + 1].max()                 # lossy codecs may smear a click by a sample
