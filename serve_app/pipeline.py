@@ -21,8 +21,9 @@ log = logging.getLogger("ray.serve")
 
 PAGE = 8
 """Utterances that the frontend reads at a time, after the first."""
-ATTEMPTS = 4
-"""Tries of one utterance, when replicas die under it."""
+PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2, 5.0)
+"""Waits before a call is tried again, when replicas die under it: longer in all than Serve takes to notice, and few
+enough that a piece that kills its replicas does not kill them all day."""
 SAMPLE_BYTES = 2
 
 
@@ -137,7 +138,7 @@ class _Piece:
 
     async def windows(self) -> AsyncGenerator[bytes, None]:
         """The utterance's PCM; a replica that dies costs a retry from the last whole window."""
-        for attempt in range(1, ATTEMPTS + 1):
+        for pause_s in (*PAUSES_S, None):
             try:
                 async for chunk in self._sound:
                     self._samples += len(chunk) // SAMPLE_BYTES
@@ -148,11 +149,11 @@ class _Piece:
                 if isinstance(cause, SpeechError) and not isinstance(cause, Overloaded):
                     raise cause from error
                 first = self._samples == 0 and not self._need.later
-                if attempt == ATTEMPTS or not _passing(cause) or (first and isinstance(cause, Overloaded)):
+                if pause_s is None or not _passing(cause) or (first and isinstance(cause, Overloaded)):
                     raise cause from error
                 log.warning("utterance at %d is tried again: %r", self._item.utterance.start, cause)
             self.cancel()
-            await asyncio.sleep(0.1 * 2 ** attempt)
+            await asyncio.sleep(pause_s)
             self._start()
 
     def cancel(self) -> None:
@@ -163,15 +164,15 @@ class _Piece:
 
 async def _again(method: DeploymentHandle[Any], *args: object) -> Any:
     """The result of a stage's method, tried again where a replica died under it."""
-    for attempt in range(1, ATTEMPTS + 1):
+    for pause_s in (*PAUSES_S, None):
         try:
             return await method.remote(*args)
         except Exception as error:
             cause = _cause(error)
-            if attempt == ATTEMPTS or not _passing(cause) or isinstance(cause, Overloaded):
+            if pause_s is None or not _passing(cause) or isinstance(cause, Overloaded):
                 raise cause from error
             log.warning("a call is tried again: %r", cause)
-        await asyncio.sleep(0.1 * 2 ** attempt)
+        await asyncio.sleep(pause_s)
     raise AssertionError("unreachable")
 
 
