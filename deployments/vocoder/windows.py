@@ -22,7 +22,8 @@ def plan(frames: int, sizes: Sequence[int], context: int, first_small: bool) -> 
         sizes: the shapes that exist, in frames, in any order.
         context: frames recomputed on each side of a window.
         first_small: whether the first window has the smallest size, because someone waits for a request's
-            first sound. The rest is covered at least cost.
+            first sound. The next ones grow, so that a request that has just begun to sound does not hold up
+            another one's first sound with its largest window. The rest is covered at least cost.
 
     Returns:
         ``(start, frames, size)`` of each window; ``frames`` is ``size`` except in the last one, where it may
@@ -35,6 +36,11 @@ def plan(frames: int, sizes: Sequence[int], context: int, first_small: bool) -> 
         raise ValueError(f"no plan for {frames} frames in windows of {list(sizes)} with context {context}")
     ordered = tuple(sorted(set(sizes), reverse=True))
     chosen = [ordered[-1]] if first_small and frames else []
+    if first_small:
+        for size in ordered[-2:0:-1]:       # the sizes between the smallest and the largest, growing
+            if sum(chosen) + size > frames:
+                break
+            chosen.append(size)
     chosen += _cover(frames - sum(chosen), ordered, context)
     windows, start = [], 0
     for size in chosen:

@@ -39,8 +39,16 @@ def test_the_first_sound_waits_for_the_smallest_window_only(sizes: tuple[int, ..
     for frames in LENGTHS:
         first, *rest = plan(frames, sizes, 29, first_small=True)
         assert first == (0, min(frames, min(sizes)), min(sizes))
-        later = plan(max(0, frames - min(sizes)), sizes, 29, first_small=False)
-        assert [(length, size) for _, length, size in rest] == [(length, size) for _, length, size in later]
+        grown = [size for size, planned in zip(sorted(set(sizes))[1:-1], rest, strict=False) if planned[2] == size]
+        begun = min(frames, min(sizes)) + sum(grown)
+        later = plan(max(0, frames - begun), sizes, 29, first_small=False)
+        assert [(length, size) for _, length, size in rest[len(grown):]] == [
+            (length, size) for _, length, size in later]
+
+
+def test_windows_grow_after_the_first_sound() -> None:
+    assert [size for _, _, size in plan(1000, (40, 80, 160, 320), 29, True)][:4] == [40, 80, 160, 320]
+    assert [size for _, _, size in plan(100, (40, 80, 160, 320), 29, True)] == [40, 80]
 
 
 @pytest.mark.parametrize("sizes", SIZE_SETS)
