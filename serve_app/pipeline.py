@@ -76,14 +76,17 @@ class Pipeline:
         pieces: asyncio.Queue[_Piece | None] = asyncio.Queue()
         places = asyncio.Semaphore(self._look_ahead)
         under_way: set[_Piece] = set()
-        feeder = asyncio.ensure_future(self._feed(speech, pieces, places, under_way))
+        sounding = asyncio.Event()
+        feeder = asyncio.ensure_future(self._feed(speech, pieces, places, under_way, sounding))
         try:
             while (piece := await pieces.get()) is not None:
                 async for chunk in piece.windows():
                     speech.first_sound_s = speech.first_sound_s or time.time()
                     speech.samples += len(chunk) // SAMPLE_BYTES
                     piece.expected_s -= len(chunk) / SAMPLE_BYTES / speech.family.sample_rate
+                    sounding.set()
                     yield chunk
+                sounding.set()
                 under_way.discard(piece)
                 places.release()
             await feeder
@@ -93,8 +96,11 @@ class Pipeline:
                 piece.cancel()
 
     async def _feed(self, speech: Speech, pieces: asyncio.Queue[_Piece | None], places: asyncio.Semaphore,
-                    under_way: set[_Piece]) -> None:
-        """Start the text's utterances one after the other, as places come free."""
+                    under_way: set[_Piece], sounding: asyncio.Event) -> None:
+        """Start the text's utterances one after the other, as places come free.
+
+        The second one waits until the first sounds: its work would only take cores from that.
+        """
         stages = self._stages[speech.family.id]
         start, need = 0, Need(later=False, due_s=speech.arrived_s)
         try:
@@ -114,6 +120,7 @@ class Pipeline:
                     piece = _Piece(stages, item, need, expected_s)
                     under_way.add(piece)
                     pieces.put_nowait(piece)
+                await sounding.wait()
                 start = page.end
                 need = Need(later=True, due_s=speech.runs_dry_s(under_way))
         finally:
