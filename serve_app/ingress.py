@@ -69,7 +69,7 @@ async def _unforeseen(_: Request, error: Exception) -> JSONResponse:
 
 @serve.ingress(api)
 class Ingress:
-    """The service's front. Holds no audio beyond what is on its way."""
+    """The service's front. Keeps no audio, but Serve's queue does: all that a slow client has not read yet."""
 
     def __init__(self, settings: ServiceSettings, frontend: DeploymentHandle[Any],
                  stages: dict[str, tuple[DeploymentHandle[Any], DeploymentHandle[Any]]]) -> None:
