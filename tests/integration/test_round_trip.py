@@ -67,9 +67,9 @@ MISSES = {
         "/d/ before /t/ is not released, as in anyone's speech; whisper base hears \"moved\", and tiny.en hears "
         "\"move\" from the voice's own runtime too"),
     "Dr. Patel will see you in room 208.": Miss(
-        "patel", ("padel", "pedal"),
-        "a name outside the vocabulary of tiny.en, which hears \"pedal\" from the voice's own runtime too; "
-        "whisper base hears \"Patel\" from both"),
+        "patel", ("padel", "pedal", "petal", "patal", "padal", "patell", "pattel", "padell"),
+        "a name outside the vocabulary of tiny.en, which spells its sounds by ear, and not always the same way: "
+        "it hears \"pedal\" from the voice's own runtime too; whisper base hears \"Patel\" from both"),
 }
 
 
