@@ -14,7 +14,7 @@ from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contracts import Need, PageRequest, SpeechItem, TextPage
-from deployments.errors import BadRequest, Overloaded, SpeechError
+from deployments.errors import BadRequest, Overloaded
 from deployments.families import Family
 
 log = logging.getLogger("ray.serve")
@@ -49,8 +49,6 @@ class Speech:
     """When the first PCM was ready; None until then."""
     samples: int = 0
     """PCM handed out so far."""
-    unspoken: str = ""
-    """Characters outside the voice's alphabet met so far."""
 
     def runs_dry_s(self, under_way: Iterable[_Piece]) -> float:
         """Unix time at which the listener has heard what was sent and what is under way."""
@@ -107,7 +105,6 @@ class Pipeline:
             while start < len(speech.text):
                 request = PageRequest(speech.text, start, PAGE if start else 1)
                 page: TextPage = await _again(self._page, request, need)
-                speech.unspoken += page.unspoken
                 if start == 0 and not page.utterances:
                     raise BadRequest("the input holds nothing that can be spoken", param="input",
                                      code="nothing_to_speak")
@@ -153,8 +150,6 @@ class _Piece:
                 return
             except Exception as error:
                 cause = _cause(error)
-                if isinstance(cause, SpeechError) and not isinstance(cause, Overloaded):
-                    raise cause from error
                 first = self._samples == 0 and not self._need.later
                 if pause_s is None or not _passing(cause) or (first and isinstance(cause, Overloaded)):
                     raise cause from error
